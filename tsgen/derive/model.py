@@ -1,0 +1,55 @@
+"""What is derived from a kernel (LANGUAGE.md section 9): the numbers a spec leaves out. Filled by tsgen.derive.derive()."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Barrier counts of one pipelined resource: `full` and `empty` are mbarrier arrival counts of one phase.
+
+    `why_full` and `why_empty` are the arithmetic in words, for messages: "8 warps x 2 CTAs".
+    """
+
+    full: int
+    empty: int
+    why_full: str
+    why_empty: str
+
+
+@dataclass(frozen=True, slots=True)
+class SmemBlock:
+    """One allocation in shared memory: `name` is `resource.field`, or `resource` for its mbarriers. Bytes."""
+
+    name: str
+    offset: int
+    size: int  # all stages
+    align: int
+    stages: int
+    is_barrier: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBarrier:
+    """A named barrier of the CTA: id 1..15 and participating threads of one phase."""
+
+    id: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    arrivals: Mapping[str, Arrivals]  # by pipelined resource
+    tx_bytes: Mapping[str, int]  # of one stage, by pipelined resource that counts bytes; 0 for others
+    swizzles: Mapping[tuple[str, str], int]  # (resource, field) -> 0, 32, 64, 128 bytes
+    smem: tuple[SmemBlock, ...]
+    smem_bytes: int
+    barriers: Mapping[tuple[str, int], NamedBarrier]  # (resource, instance)
+    block_warps: int  # padding included
+    padding: Mapping[str, tuple[int, ...]]  # task -> padding warps that execute its setmaxnreg
+    launch_registers: int  # per thread, before setmaxnreg
+    src: Mapping[str, tuple[str, ...]]  # task -> resources it consumes
+    dst: Mapping[str, tuple[str, ...]]
+    peers: Mapping[str, int]  # by pipelined resource: CTAs a release arrives at (multicast), 1 = own only

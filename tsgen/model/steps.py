@@ -1,0 +1,128 @@
+"""Schedules: trees of steps (LANGUAGE.md section 7), names and expressions as written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Union
+
+from tsgen.diagnostics.model import Span
+from tsgen.model.expr import Expr, Placed
+
+CallKind = Literal["pipeline", "group", "work", "completion", "queue", "barrier", "pdl"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """`[results =] target[instance].method(args)`.
+
+    `kind` says what the target is: a pipelined resource (acquire, commit, wait, release, try_*, skip), a group, a work
+    of a resource or tensor, an engine's completion (target wgmma, bulk, cp_async or tcgen05), a queue, a barrier, PDL.
+    `args` are the keyword arguments; the one positional argument of `skip(n)` and `wait_group(n)` is named "n".
+    """
+
+    kind: CallKind
+    target: str
+    instance: Expr | None
+    method: str
+    args: Mapping[str, Placed]
+    results: tuple[str, ...]
+    text: str  # as written
+    span: Span
+    derived: bool = False  # a queue step that the spec left out
+
+
+@dataclass(frozen=True, slots=True)
+class DomainLoop:
+    var: str
+    start: Placed
+    end: Placed
+    step: Placed
+    unroll: int | None
+    body: tuple[Step, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TileLoop:
+    queue: str
+    skip_if: Placed | None
+    first: Placed
+    stride: Placed
+    body: tuple[Step, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Skippable:
+    body: tuple[Step, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`first_iter`, `last_iter` or `every` of the enclosing domain loop; period and start are 1 and 0 for the others."""
+
+    kind: Literal["first_iter", "last_iter", "every"]
+    period: int
+    start: int
+    body: tuple[Step, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """`when_true` (value True) or `when_false`. Equal keys have equal outcomes in all tasks."""
+
+    value: bool
+    condition: Placed
+    key: str
+    body: tuple[Step, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFor:
+    """Unrolled at compile time over `values`; `count` is the expression if the spec wrote a number of iterations."""
+
+    var: str
+    count: Expr | None
+    values: tuple[int, ...]
+    body: tuple[Step, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StaticIf:
+    """A compile-time choice; it may depend on `each` and `for` indices, so it stays in the tree."""
+
+    condition: Placed
+    body: tuple[Step, ...]
+    orelse: tuple[Step, ...]
+    span: Span
+
+
+Block = Union[DomainLoop, TileLoop, Skippable, Guard, When, StaticFor, StaticIf]
+Step = Union[CallStep, Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    name: str
+    steps: tuple[Step, ...]
+    span: Span
+
+
+def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Every step and block, in the order of the text."""
+    for s in steps:
+        yield s
+        if not isinstance(s, CallStep):
+            yield from walk(s.body)
+        if isinstance(s, StaticIf):
+            yield from walk(s.orelse)
+
+
+def calls(steps: tuple[Step, ...]) -> Iterator[CallStep]:
+    """Every call step, in the order of the text."""
+    return (s for s in walk(steps) if isinstance(s, CallStep))
