@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Union
-
 from tsgen.diagnostics.model import Span
 
-Scalar = Union[int, float, bool, str]  # a str is a word: a dtype or a choice
+Scalar = int | float | bool | str  # a str is a word: a dtype or a choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class Full:
     """`:` of a window."""
 
 
-Window = Union[Index, Slice, Full]
+Window = Index | Slice | Full
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,7 @@ class Ref:
     transposed: bool = False
 
 
-Expr = Union[Const, Name, Unary, Binary, Compare, BoolOp, IfElse, Call, Ref]
+Expr = Const | Name | Unary | Binary | Compare | BoolOp | IfElse | Call | Ref
 
 
 def children(e: Expr) -> Iterator[Expr]:

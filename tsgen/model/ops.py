@@ -395,6 +395,6 @@ OPS: dict[str, Op] = {
 
 
 def accesses(w: Work) -> Iterator[Access]:
-    """What a work reads and writes. A body or call without `reads`/`writes` touches its owner's fields as its role says;
-    that is resolved into `reads` and `writes` when the model is built."""
+    """What a work reads and writes. A body or call without `reads`/`writes` touches its owner's fields as its
+    role says; that is resolved into `reads` and `writes` when the model is built."""
     return OPS[w.op].accesses(w) if w.op is not None else nothing(w)

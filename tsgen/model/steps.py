@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Union
+from typing import Literal
 
 from tsgen.diagnostics.model import Span
 from tsgen.model.expr import Expr, Placed
@@ -61,7 +61,7 @@ class Skippable:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`first_iter`, `last_iter` or `every` of the enclosing domain loop; period and start are 1 and 0 for the others."""
+    """`first_iter`, `last_iter` or `every` of the enclosing domain loop; period, start are 1, 0 for the others."""
 
     kind: Literal["first_iter", "last_iter", "every"]
     period: int
@@ -102,8 +102,8 @@ class StaticIf:
     span: Span
 
 
-Block = Union[DomainLoop, TileLoop, Skippable, Guard, When, StaticFor, StaticIf]
-Step = Union[CallStep, Block]
+Block = DomainLoop | TileLoop | Skippable | Guard | When | StaticFor | StaticIf
+Step = CallStep | Block
 
 
 @dataclass(frozen=True, slots=True)
