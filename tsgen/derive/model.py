@@ -1,4 +1,4 @@
-"""What is derived from a kernel (LANGUAGE.md section 9): the numbers a spec leaves out. Filled by tsgen.derive.derive()."""
+"""What is derived from a kernel (LANGUAGE.md section 9): the numbers a spec leaves out. Filled by `derive()`."""
 
 from __future__ import annotations
 

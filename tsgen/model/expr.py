@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
 from tsgen.diagnostics.model import Span
 
 Scalar = int | float | bool | str  # a str is a word: a dtype or a choice

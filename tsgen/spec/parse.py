@@ -290,6 +290,7 @@ class _Reader:
             or not (isinstance(plus, ast.UnaryOp) and isinstance(plus.op, ast.UAdd))
         ):
             self.syntax("a window is `index`, `start:+length` or `:`")
+        assert isinstance(plus, ast.UnaryOp)
         return Slice(self.expr(e.lower), self.expr(plus.operand))
 
     def reference_index(self, e: ast.expr) -> Expr:
@@ -298,6 +299,10 @@ class _Reader:
                 return Const(":")
             self.syntax("indices in `reference` are `:`, `None` or numbers")
         return self.expr(e)
+
+
+def _is_plus(e: ast.expr | None) -> bool:
+    return isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.UAdd)
 
 
 def _negated(op: str, operand: Expr) -> Expr:
@@ -317,4 +322,4 @@ def _describe(e: ast.expr) -> str:
         ast.JoinedStr: "an f-string",
         ast.Dict: "a mapping",
     }
-    return kinds.get(type(e), f"a {type(e).__name__.lower()}")  # type: ignore[call-overload, no-any-return]
+    return kinds.get(type(e), f"a {type(e).__name__.lower()}")
