@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+Signal = Literal["thread", "warp", "arm", "umma"]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """Barrier counts of one pipelined resource: `full` and `empty` are mbarrier arrival counts of one phase.
 
-    `why_full` and `why_empty` are the arithmetic in words, for messages: "8 warps x 2 CTAs".
+    `why_full` and `why_empty` are the arithmetic in words, for messages: "8 warps x 2 CTAs". `full_by` and `empty_by`
+    say who arrives: every thread, one elected lane of each warp, the lane that arms the bytes, or an MMA's commit.
     """
 
     full: int
     empty: int
     why_full: str
     why_empty: str
+    full_by: Signal = "thread"
+    empty_by: Signal = "thread"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,40 @@
+"""The element types a spec can name: the one list that schema, derivation and emission share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    name: str
+    bits: int
+    kind: Literal["float", "int", "uint", "bool"]
+
+
+DTYPES: dict[str, DType] = {
+    d.name: d
+    for d in (
+        DType("f64", 64, "float"),
+        DType("f32", 32, "float"),
+        DType("tf32", 32, "float"),
+        DType("f16", 16, "float"),
+        DType("bf16", 16, "float"),
+        DType("f8e4m3", 8, "float"),
+        DType("f8e5m2", 8, "float"),
+        DType("f8e8m0", 8, "float"),
+        DType("f6e3m2", 6, "float"),
+        DType("f6e2m3", 6, "float"),
+        DType("f4e2m1", 4, "float"),
+        DType("i64", 64, "int"),
+        DType("i32", 32, "int"),
+        DType("i16", 16, "int"),
+        DType("i8", 8, "int"),
+        DType("u64", 64, "uint"),
+        DType("u32", 32, "uint"),
+        DType("u16", 16, "uint"),
+        DType("u8", 8, "uint"),
+        DType("bool", 8, "bool"),
+    )
+}
