@@ -100,7 +100,7 @@ def _touched(kernel: Kernel, task: Task) -> set[str]:
     """The rmem resources whose fields the works of a task read or write."""
     works = (kernel.work(s.target, s.method) for s in calls(task.schedule.steps) if s.kind == "work")
     refs = (a.ref.resource for w in works if w is not None for a in accesses(w))
-    return {r for r in refs if r in kernel.resources and kernel.resources[r].kind == "rmem"}
+    return {r for r in refs if r is not None and r in kernel.resources and kernel.resources[r].kind == "rmem"}
 
 
 def registers_text(b: RegisterBudget) -> str:

@@ -28,7 +28,7 @@ def schedule_text(table: ScheduleTable) -> str:
         out += [
             _line([_cell(c, w, p) for c, w, p in zip(row, widths, positions, strict=True)]).rstrip() for row in s.rows
         ]
-    return "\n".join([*out, "=" * total, *_legend(table)]) + "\n"
+    return "\n".join([*out, "=" * total, *legend(table)]) + "\n"
 
 
 def heading(c: Column) -> str:
@@ -66,7 +66,8 @@ def _body(c: Cell) -> str:
     return f"{indent}{c.target:<8} {action:<{_ABBREVIATION_WIDTH}} {c.detail}".rstrip()
 
 
-def _legend(table: ScheduleTable) -> Iterator[str]:
+def legend(table: ScheduleTable) -> Iterator[str]:
+    """What the tags and positions of a table mean."""
     cells = [c for column in table.columns for c in column.cells]
     used = {letter for c in cells for letter in c.guards}
     if used:
