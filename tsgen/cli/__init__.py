@@ -1,1 +1,66 @@
+"""The command line: a verb per file. `main` is the entry point; no input ends in a traceback."""
 
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+OK, FINDINGS, UNREADABLE = 0, 1, 2  # the exit statuses of every verb
+INTERRUPTED = 130
+
+_TRACEBACK = "TSGEN_TRACEBACK"
+
+
+def main() -> NoReturn:
+    """Runs the command line of this process and exits with its status."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit status. Whatever goes wrong becomes a message on stderr."""
+    import click
+
+    from tsgen.cli.app import tsgen
+
+    _accept_any_text()
+    try:
+        status = tsgen.main(list(arguments), prog_name="tsgen", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else OK
+    except click.ClickException as e:
+        e.show()
+        return UNREADABLE
+    except (KeyboardInterrupt, click.Abort):
+        print("tsgen: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINDINGS
+    except Exception as e:
+        return _internal_error(e)
+
+
+def _accept_any_text() -> None:
+    """Lets text that the terminal's encoding lacks print as escapes instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _internal_error(e: Exception) -> int:
+    if os.environ.get(_TRACEBACK):
+        raise e
+    frame = e.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})" if frame is not None else ""
+    message = " ".join(str(e).split())[:300]
+    print(
+        f"tsgen: internal error: {type(e).__name__}: {message}{place}. This is a bug in tsgen: please report it with "
+        f"the command, the spec and the output of the same command with {_TRACEBACK}=1 set.",
+        file=sys.stderr,
+    )
+    return UNREADABLE

@@ -1,0 +1,64 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which kernels of a spec a command is about. No variants: all of them; no target: all that the spec names."""
+
+    sets: dict[str, str]
+    variants: tuple[str, ...] = ()
+    target: str | None = None
+
+
+def _assignments(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in value:
+        name, equals, written = text.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", ctx, param)
+        found[name.strip()] = written.strip()
+    return found
+
+
+def set_option(function: F) -> F:
+    """`--set NAME=VALUE`, repeatable."""
+    return click.option(
+        "--set", "sets", metavar="K=V", multiple=True, callback=_assignments, help="Give a param another value."
+    )(function)
+
+
+def variants_option(function: F) -> F:
+    """`--variant NAME`, repeatable; all variants without it."""
+    return click.option(
+        "--variant", "variants", metavar="NAME", multiple=True, help="Only this variant; may be repeated."
+    )(function)
+
+
+def variant_option(function: F) -> F:
+    """`--variant NAME` of commands that are about one kernel."""
+    return click.option("--variant", metavar="NAME", help="A variant of the spec instead of its default.")(function)
+
+
+def target_option(function: F) -> F:
+    """`--target SM`."""
+    return click.option("--target", metavar="SM", help="One of the spec's targets, such as sm_90a.")(function)
+
+
+def spec_argument(function: F) -> F:
+    """One SPEC."""
+    return click.argument("spec", metavar="SPEC", type=click.Path())(function)
+
+
+def specs_argument(function: F) -> F:
+    """SPEC…"""
+    return click.argument("specs", metavar="SPEC...", nargs=-1, required=True, type=click.Path())(function)

@@ -1,0 +1,46 @@
+"""`tsgen show`: views of one kernel."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tsgen.cli import FINDINGS, OK, UNREADABLE
+from tsgen.cli.console import note, use_color, write
+from tsgen.cli.options import set_option, spec_argument, target_option, variant_option
+from tsgen.show import VIEWS
+
+_FORMATS = tuple(dict.fromkeys(f for view in VIEWS.values() for f in view.formats))
+
+
+@click.command()
+@spec_argument
+@click.argument("view", type=click.Choice(tuple(VIEWS)), default="schedule")
+@click.option("--format", "format_", type=click.Choice(_FORMATS), default="text", show_default=True)
+@set_option
+@variant_option
+@target_option
+def command(spec: str, view: str, format_: str, sets: dict[str, str], variant: str | None, target: str | None) -> int:
+    """Shows a kernel: its schedule, resource graph, memory map, register budget or a run of its schedule.
+
+    The default variant is shown unless --variant names another. Of a chain, every kernel is shown.
+    """
+    if format_ not in VIEWS[view].formats:
+        raise click.UsageError(f"{view} cannot be shown as {format_}; it can as {', '.join(VIEWS[view].formats)}.")
+    from tsgen.cli.analysis import one_kernel
+    from tsgen.derive import derive
+    from tsgen.diagnostics.formats.full import render_findings
+
+    report, program = one_kernel(spec, sets, variant, target)
+    if not report.ok:
+        note(render_findings(report, use_color(sys.stderr)).rstrip("\n"))
+    if program is None:
+        return FINDINGS if report.readable else UNREADABLE
+    if format_ != "text" and len(program.kernels) > 1:
+        raise click.UsageError(
+            f"{spec} is a chain of {len(program.kernels)} kernels, which only text can show at once."
+        )
+    for kernel in program.kernels:
+        write(VIEWS[view].render(kernel, derive(kernel), format_))
+    return OK
