@@ -53,7 +53,7 @@ def analyse(path: str, selection: Selection) -> Analysis:
             cases.append(Case(label, suffix, target, result.program, kernels))
         found[label] = tuple(diagnostics)
     complete = bool(proofs) and len(cases) == len(found)
-    report = FileReport(path, document.text, _merge(found), _summary(proofs, complete), document.readable)
+    report = FileReport(path, document.text, merge(found), _summary(proofs, complete), document.readable)
     return Analysis(report, tuple(cases))
 
 
@@ -96,7 +96,7 @@ def _changes_nothing(program: Program, values: Mapping[str, Scalar]) -> bool:
     return all(k.env.get(name, value) == value for k in program.kernels for name, value in values.items())
 
 
-def _merge(found: Mapping[str, tuple[Diagnostic, ...]]) -> tuple[Diagnostic, ...]:
+def merge(found: Mapping[str, tuple[Diagnostic, ...]]) -> tuple[Diagnostic, ...]:
     """All findings once, in the order of their places; one that only some variants have names them."""
     where: dict[tuple[object, ...], list[str]] = {}
     first: dict[tuple[object, ...], Diagnostic] = {}

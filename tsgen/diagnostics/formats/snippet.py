@@ -39,6 +39,11 @@ def split_lines(text: str) -> list[str]:
     return _LINE_BREAK.split(text)
 
 
+def line_starts(text: str) -> list[int]:
+    """Where each line of a source begins, as an index into it."""
+    return [0, *(m.end() for m in _LINE_BREAK.finditer(text))]
+
+
 def snippet(lines: Sequence[str], marks: Sequence[Mark], paint: Painter, tint: Tint) -> Iterator[str]:
     """The marked lines in the order of the file, each mark on a row of its own; gaps are shown as `...`.
 

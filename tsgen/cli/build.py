@@ -1,0 +1,188 @@
+"""`tsgen build`: writes the module of every variant and target of a spec, or compares it with what is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from tsgen.cli import FINDINGS, OK, UNREADABLE
+from tsgen.cli.console import note, use_color, write
+from tsgen.cli.files import Module
+from tsgen.cli.options import Selection, set_option, specs_argument, target_option, variants_option
+
+if TYPE_CHECKING:
+    from tsgen.cli.analysis import Analysis, Case
+    from tsgen.diagnostics import Diagnostic
+    from tsgen.diagnostics.report import FileReport
+
+
+@click.command()
+@specs_argument
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="generated",
+    show_default=True,
+    metavar="DIR",
+    help="Where the modules go.",
+)
+@target_option
+@set_option
+@variants_option
+@click.option("--emit", type=click.Choice(["cute"]), default="cute", show_default=True, help="What is emitted.")
+@click.option(
+    "--compile",
+    "kind",
+    type=click.Choice(["ptx", "cubin", "aot"]),
+    help="Also compile each module, without a GPU; the result lies beside it.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; print how the modules there differ, exit 1 if they do.")
+@click.option("--depfile", "depfiles", is_flag=True, help="Write a rule for make beside each module (.d).")
+def command(
+    specs: tuple[str, ...],
+    out: Path,
+    target: str | None,
+    sets: dict[str, str],
+    variants: tuple[str, ...],
+    emit: str,
+    kind: str | None,
+    check: bool,
+    depfiles: bool,
+) -> int:
+    """Writes DIR/KERNEL[_VARIANT]_SM.py for every variant and target of each SPEC.
+
+    A spec with errors is not built. Files are replaced atomically, and only if their content changes.
+    """
+    if check and (kind or depfiles):
+        raise click.UsageError("--check writes nothing: leave --compile and --depfile out.")
+    status, modules = _emit_all(specs, Selection(sets, variants, target), out)
+    if check:
+        whole = not (variants or target)
+        from tsgen.cli.drift import compare
+
+        return max(status, compare(modules, out if whole else None))
+    for module in modules:
+        _write(module, depfiles)
+    return max(status, _compile(modules, kind)) if kind else status
+
+
+def _emit_all(specs: Sequence[str], selection: Selection, out: Path) -> tuple[int, list[Module]]:
+    """The modules of all specs, and the worst status; a spec with findings is reported and gives none."""
+    from tsgen.cli.analysis import analyse
+
+    status, modules = OK, list[Module]()
+    for spec in specs:
+        analysis = analyse(spec, selection)
+        report = analysis.report
+        if report.ok:
+            emitted, report = _emit_spec(spec, analysis, out)
+            modules += emitted
+        if report.diagnostics:
+            _report(report)
+        status = max(status, OK if report.ok else FINDINGS if report.readable else UNREADABLE)
+    _refuse_collisions(modules)
+    return status, modules
+
+
+def _report(report: FileReport) -> None:
+    from tsgen.diagnostics.formats.full import render_findings
+
+    note(render_findings(report, use_color(sys.stderr)).rstrip("\n"))
+
+
+def _emit_spec(spec: str, analysis: Analysis, out: Path) -> tuple[list[Module], FileReport]:
+    """The modules of a spec; none if one of its variants cannot be emitted, which the report then says."""
+    from dataclasses import replace
+
+    from tsgen.cli.analysis import merge
+    from tsgen.emit import emit
+    from tsgen.lower.errors import Unsupported, not_emitted
+
+    modules: list[Module] = []
+    refused: dict[str, tuple[Diagnostic, ...]] = {}
+    for case in analysis.cases:
+        refused[case.label] = ()
+        if len(case.kernels) > 1:
+            refused[case.label] = (not_emitted("a chain of several kernels", case.kernels[1][0].span),)
+            continue
+        kernel, derived = case.kernels[0]
+        try:
+            text = emit(kernel, derived, case.program, _spec_name(Path(spec)))
+        except Unsupported as e:
+            refused[case.label] = (e.diagnostic,)
+            continue
+        modules.append(Module(out / _file_name(case), text, spec, kernel.name))
+    report = replace(analysis.report, diagnostics=(*analysis.report.diagnostics, *merge(refused)))
+    return (modules if report.ok else []), report
+
+
+def _file_name(case: Case) -> str:
+    return f"{case.kernels[0][0].name}{case.suffix}_{case.target.replace('_', '')}.py"
+
+
+def _spec_name(spec: Path) -> str:
+    """How a module names its spec: from the project's root, so that it does not depend on where the build ran."""
+    path = spec.resolve()
+    for folder in path.parents:
+        if (folder / ".git").exists() or (folder / "pyproject.toml").exists():
+            return path.relative_to(folder).as_posix()
+    return path.name
+
+
+def _refuse_collisions(modules: Sequence[Module]) -> None:
+    first: dict[Path, str] = {}
+    for m in modules:
+        if m.path in first:
+            raise click.UsageError(f"{first[m.path]} and {m.spec} both give {m.path}: build them into two folders.")
+        first[m.path] = m.spec
+
+
+def _write(module: Module, depfiles: bool) -> None:
+    from tsgen.cli.files import depfile, write_if_changed
+
+    changed = write_if_changed(module.path, module.text)
+    lines = module.text.count("\n")
+    write(f"{module.path}: {f'written, {lines} lines' if changed else 'unchanged'}\n")
+    if depfiles:
+        rule = depfile(module.path, [Path(module.spec), *_own_sources()])
+        write_if_changed(module.path.with_suffix(".d"), rule)
+
+
+def _own_sources() -> list[Path]:
+    """What a module depends on besides its spec: the parts of tsgen that took part in the build, and the templates."""
+    from tsgen.emit import TEMPLATES
+
+    files = [getattr(m, "__file__", None) for name, m in sys.modules.items() if name.split(".")[0] == "tsgen"]
+    return sorted({Path(f) for f in files if f} | set(TEMPLATES.rglob("*.j2")))
+
+
+def _compile(modules: Sequence[Module], kind: str) -> int:
+    """Compiles the modules; what the compiler rejects is reported at its place in the spec."""
+    from tsgen.runtime.compile import CompileFailed, Kind, compile_module
+    from tsgen.runtime.errors import CannotRun
+
+    status = OK
+    for m in modules:
+        try:
+            files = compile_module(m.path, cast(Kind, kind), spec=Path(m.spec))
+        except CompileFailed as e:
+            _report_at(m.spec, e.diagnostic)
+            status = FINDINGS
+        except CannotRun as e:
+            raise click.ClickException(str(e)) from None
+        else:
+            write("".join(f"{f}: compiled\n" for f in files))
+    return status
+
+
+def _report_at(spec: str, diagnostic: Diagnostic) -> None:
+    from tsgen.diagnostics.report import FileReport
+
+    text = Path(spec).read_text(encoding="utf-8", errors="replace")
+    _report(FileReport(spec, text, (diagnostic,)))
