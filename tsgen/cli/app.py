@@ -8,7 +8,7 @@ import click
 
 from tsgen import __version__
 
-VERBS = ("build", "check", "show", "diff", "explain", "rules", "schema", "new")
+VERBS = ("build", "check", "show", "diff", "explain", "rules", "schema", "new", "run", "bench")
 
 
 class LazyGroup(click.Group):

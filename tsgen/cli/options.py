@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -62,3 +63,25 @@ def spec_argument(function: F) -> F:
 def specs_argument(function: F) -> F:
     """SPEC…"""
     return click.argument("specs", metavar="SPEC...", nargs=-1, required=True, type=click.Path())(function)
+
+
+def shapes_option(function: F) -> F:
+    """`--shape M=…,N=…`, repeatable; the shapes of `reference` without it."""
+    return click.option(
+        "--shape", "shapes", metavar="DIM=SIZE,...", multiple=True, help="The dims of one run; may be repeated."
+    )(function)
+
+
+def seed_option(function: F) -> F:
+    """`--seed N` of the random inputs."""
+    return click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)(function)
+
+
+def aot_option(function: F) -> F:
+    """`--aot FILE`: a library that was built before."""
+    return click.option(
+        "--aot",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="An AOT library (.so) to use instead of building.",
+    )(function)

@@ -312,6 +312,11 @@ class TorchArrays(Arrays):
     def uniform_integers(self, low: int, high: int, shape: Shape) -> Array:
         return self.xp.randint(low, high, tuple(shape), generator=self.random, device=self.device)
 
+    def synchronize(self) -> None:
+        """Waits for the device; errors of kernels come out here."""
+        if self.device != "cpu":
+            self.xp.cuda.synchronize()
+
     def clone(self, x: Array) -> Array:
         return self.xp.clone(x)
 
@@ -323,6 +328,9 @@ class TorchArrays(Arrays):
         """A copy with these strides, in elements."""
         out = self.xp.empty_strided(tuple(x.shape), tuple(strides), dtype=x.dtype, device=self.device)
         return out.copy_(x)
+
+    def fill(self, x: Array, value: int) -> None:
+        self.xp.Tensor.fill_(x, value)
 
     def full_bytes(self, n: int, byte: int) -> Array:
         return self.xp.full((n,), byte, dtype=self.xp.uint8, device=self.device)

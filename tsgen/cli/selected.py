@@ -1,0 +1,111 @@
+"""What `run` and `bench` share: one kernel of a spec, and ways to call it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tsgen.cli import FINDINGS, UNREADABLE
+from tsgen.cli.console import note, use_color
+
+if TYPE_CHECKING:
+    from tsgen.diagnostics.report import FileReport
+    from tsgen.model.kernel import Kernel, Program
+    from tsgen.runtime.launch import Kernel as Launch
+    from tsgen.runtime.meta import Meta
+
+
+class Stop(click.ClickException):
+    """The spec has findings, which have been printed."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("")
+        self.status = status
+
+
+def select(spec: str, sets: Mapping[str, str], variant: str | None, target: str | None, aot: Path | None) -> Program:
+    """The spec for one variant. An AOT library's own variant is taken if its module lies beside it. Raises Stop."""
+    from tsgen.cli.analysis import one_kernel
+
+    meta = _meta_beside(aot)
+    if meta is not None and variant is None and not sets:
+        variant = meta.variant
+    report, program = one_kernel(spec, sets, variant, target)
+    if program is None or not report.ok:
+        raise _stop(report)
+    if len(program.kernels) > 1:
+        raise click.UsageError(f"{spec} is a chain of {len(program.kernels)} kernels; only single kernels can be run.")
+    if meta is not None:
+        _compare_meta(aot, meta.spec_sha256, meta.params, program)
+    return program
+
+
+def _meta_beside(aot: Path | None) -> Meta | None:
+    from tsgen.runtime.errors import CannotRun
+    from tsgen.runtime.meta import read_meta
+
+    module = aot.with_suffix(".py") if aot is not None else None
+    if module is None or not module.is_file():
+        return None
+    try:
+        return read_meta(module)
+    except CannotRun:
+        return None
+
+
+def _compare_meta(aot: Path | None, sha256: str, params: Mapping[str, object], program: Program) -> None:
+    env = program.kernels[0].env
+    other = [f"{k} = {params[k]}" for k in params if k in env and env[k] != params[k]]
+    if other:
+        raise click.UsageError(f"{aot} was built with {', '.join(other)}: say so with --variant or --set.")
+    if sha256 != program.sha256:
+        note(f"note: {aot} was built from another version of {program.path}")
+
+
+@contextmanager
+def callable_kernel(program: Program, aot: Path | None) -> Iterator[Launch]:
+    """The kernel ready to be called: from an AOT library, or proven, built and compiled. Raises Stop, CannotRun."""
+    from tsgen.runtime.device import find_device
+    from tsgen.runtime.launch import aot_kernel, module_kernel
+
+    kernel = program.kernels[0]
+    device = find_device(kernel.target)
+    if aot is not None:
+        yield aot_kernel(aot, kernel.name, device.sms)
+        return
+    with tempfile.TemporaryDirectory(prefix="tsgen-") as folder:
+        module = Path(folder, f"{kernel.name}_{kernel.target.replace('_', '')}.py")
+        module.write_text(_emit(program, kernel), encoding="utf-8")
+        yield module_kernel(module)
+
+
+def _emit(program: Program, kernel: Kernel) -> str:
+    """The module of a kernel that has been proven; a kernel that may hang or race is not run."""
+    from tsgen.derive import derive
+    from tsgen.diagnostics.report import FileReport
+    from tsgen.emit import emit
+    from tsgen.lower.errors import Unsupported
+    from tsgen.verify import verify
+
+    derived = derive(kernel)
+    source = Path(program.path)
+    report = FileReport(program.path, source.read_text(encoding="utf-8"), tuple(verify(kernel, derived).diagnostics))
+    if not report.ok:
+        raise _stop(report)
+    try:
+        return emit(kernel, derived, program, source.name)
+    except Unsupported as e:
+        raise _stop(FileReport(program.path, report.text, (e.diagnostic,))) from None
+
+
+def _stop(report: FileReport) -> Stop:
+    from tsgen.diagnostics.formats.full import render_findings
+
+    note(render_findings(report, use_color(sys.stderr)).rstrip("\n"))
+    return Stop(FINDINGS if report.readable else UNREADABLE)
