@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-
 from tsgen.derive.model import Arrivals, Signal
 from tsgen.derive.uses import Party, Uses, cluster_extent, cluster_size, peer_axis
 from tsgen.model.kernel import Kernel, Pipeline, Resource
+from tsgen.model.pipelines import PIPELINES
 
 ACQUIRE, COMMIT, WAIT, RELEASE = range(4)  # of interleave_stride
 CLC_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineType:
-    """How a pipeline type signals. Producer: who arrives on `full`; consumer: who arrives on `empty`."""
-
-    producer: Signal
-    consumer: Signal
-    counts_bytes: bool
-
-
-PIPELINE_TYPES: dict[str, PipelineType] = {
-    "tma_async": PipelineType("arm", "warp", True),
-    "tma_umma": PipelineType("arm", "umma", True),
-    "async_async": PipelineType("thread", "warp", False),
-    "async_umma": PipelineType("thread", "umma", False),
-    "umma_async": PipelineType("umma", "warp", False),
-    "umma_umma": PipelineType("umma", "umma", False),
-    "clc_fetch_async": PipelineType("arm", "warp", True),
-    "peer_async": PipelineType("arm", "warp", True),
-}
+PRODUCER_SIGNAL: dict[str, Signal] = {"tma": "arm", "clc": "arm", "peer": "arm", "async": "thread", "umma": "umma"}
+CONSUMER_SIGNAL: dict[str, Signal] = {"async": "warp", "umma": "umma"}
 
 
 def peers(kernel: Kernel, u: Uses, resource: Resource) -> int:
@@ -48,15 +30,16 @@ def arrivals(kernel: Kernel, u: Uses, resource: Resource) -> Arrivals:
     """Arrival counts of one phase of the resource's full and empty barriers."""
     pipeline = resource.pipeline
     assert pipeline is not None
-    kind = PIPELINE_TYPES[pipeline.type]
+    kind = PIPELINES[pipeline.type]
+    by_producer, by_consumer = PRODUCER_SIGNAL[kind.producer], CONSUMER_SIGNAL[kind.consumer]
     pair = 2 if resource.name in u.pair else 1
     if pipeline.type == "clc_fetch_async":
         return _clc(kernel, u, resource)
     shared = peers(kernel, u, resource)
-    full, why_full = _producers(kernel, u, resource, pipeline, kind.producer, pair)
-    empty, why_empty = _consumers(u, resource, pipeline, kind.consumer, pair, shared)
-    full, why_full, full_by = _written(pipeline.producer_group, full, why_full, kind.producer)
-    empty, why_empty, empty_by = _written(pipeline.consumer_group, empty, why_empty, kind.consumer)
+    full, why_full = _producers(u, resource, pipeline, by_producer, pair)
+    empty, why_empty = _consumers(u, resource, pipeline, by_consumer, pair, shared)
+    full, why_full, full_by = _written(pipeline.producer_group, full, why_full, by_producer)
+    empty, why_empty, empty_by = _written(pipeline.consumer_group, empty, why_empty, by_consumer)
     return Arrivals(full, empty, why_full, why_empty, full_by, empty_by)
 
 
@@ -67,9 +50,7 @@ def _written(written: int | None, derived: int, why: str, by: Signal) -> tuple[i
     return derived, why, by
 
 
-def _producers(
-    kernel: Kernel, u: Uses, resource: Resource, pipeline: Pipeline, by: Signal, pair: int
-) -> tuple[int, str]:
+def _producers(u: Uses, resource: Resource, pipeline: Pipeline, by: Signal, pair: int) -> tuple[int, str]:
     parties = u.parties(resource.name, "commit")
     lane = pipeline.interleave_stride[COMMIT]
     if by == "umma" or not parties:
@@ -85,9 +66,7 @@ def _producers(
     return warps, f"{why} that {'arms' if warps == 1 else 'arm'} the barrier"
 
 
-def _consumers(
-    u: Uses, resource: Resource, pipeline: Pipeline, by: Signal, pair: int, shared: int
-) -> tuple[int, str]:
+def _consumers(u: Uses, resource: Resource, pipeline: Pipeline, by: Signal, pair: int, shared: int) -> tuple[int, str]:
     if by == "umma":
         leaders = max(1, shared // pair) if pair > 1 else shared
         return leaders, "one MMA commit" if leaders == 1 else f"MMA commits of {leaders} CTAs"
@@ -140,7 +119,7 @@ def transaction_bytes(kernel: Kernel, u: Uses, resource: Resource) -> int:
     """
     pipeline = resource.pipeline
     assert pipeline is not None
-    if not PIPELINE_TYPES[pipeline.type].counts_bytes:
+    if not PIPELINES[pipeline.type].counts_bytes:
         return 0
     if pipeline.type == "clc_fetch_async":
         return CLC_BYTES

@@ -91,9 +91,7 @@ def _pipeline_step(kernel: Kernel, u: Uses, party: Party, node: Node, pending: d
             u.bracket_bytes.setdefault(target, {}).setdefault((party[0].name, party[1].index), []).append(n)
 
 
-def _work(
-    kernel: Kernel, u: Uses, party: Party, node: Node, work: Work, pending: dict[tuple[str, int], int]
-) -> None:
+def _work(kernel: Kernel, u: Uses, party: Party, node: Node, work: Work, pending: dict[tuple[str, int], int]) -> None:
     task, instance = party
     env = work_env(kernel, node, work)
     pairs = cta_group(work, env) == 2
