@@ -1,1 +1,5 @@
+"""The front end: file -> document with places -> schema -> resolved model."""
 
+from tsgen.spec.program import Result, load_document, load_program, resolve, variants_of
+
+__all__ = ["Result", "load_document", "load_program", "resolve", "variants_of"]

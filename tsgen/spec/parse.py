@@ -283,15 +283,10 @@ class _Reader:
             return Index(self.expr(e))
         if e.lower is None and e.upper is None and e.step is None:
             return Full()
-        plus = e.upper
-        if (
-            e.lower is None
-            or e.step is not None
-            or not (isinstance(plus, ast.UnaryOp) and isinstance(plus.op, ast.UAdd))
-        ):
+        length = None if e.upper is None else _without_plus(e.upper)
+        if e.lower is None or e.step is not None or length is None:
             self.syntax("a window is `index`, `start:+length` or `:`")
-        assert isinstance(plus, ast.UnaryOp)
-        return Slice(self.expr(e.lower), self.expr(plus.operand))
+        return Slice(self.expr(e.lower), self.expr(length))
 
     def reference_index(self, e: ast.expr) -> Expr:
         if isinstance(e, ast.Slice):
@@ -301,8 +296,14 @@ class _Reader:
         return self.expr(e)
 
 
-def _is_plus(e: ast.expr | None) -> bool:
-    return isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.UAdd)
+def _without_plus(e: ast.expr) -> ast.expr | None:
+    """The length of `:+length`: for Python the plus belongs to the leftmost operand only (`+n // 2`)."""
+    if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.UAdd):
+        return e.operand
+    if isinstance(e, ast.BinOp):
+        left = _without_plus(e.left)
+        return None if left is None else ast.BinOp(left, e.op, e.right)
+    return None
 
 
 def _negated(op: str, operand: Expr) -> Expr:

@@ -1,0 +1,1 @@
+"""Documents -> kernels: params, names, expressions and structure. One module for each part of the language."""

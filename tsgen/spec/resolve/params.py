@@ -1,0 +1,120 @@
+"""`params`, `variants` and `--set`: the compile-time values of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tsgen.diagnostics import Span
+from tsgen.model.dtypes import DTYPES
+from tsgen.model.expr import Expr, Scalar
+from tsgen.model.kernel import Param, Symbol
+from tsgen.spec import rules_names as rules
+from tsgen.spec.errors import SpecError
+from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
+from tsgen.spec.parse import parse_expr
+from tsgen.spec.resolve.context import Context, mapping, string
+
+
+def variant_names(root: MapNode) -> tuple[str, ...]:
+    """The variants that a document names, in order."""
+    return tuple(mapping(root.get("variants")).entries)
+
+
+def resolve_params(
+    ctx: Context, variant: str | None, sets: Mapping[str, str]
+) -> Mapping[str, Mapping[str, Scalar]]:
+    """Fills `ctx.params` and `ctx.env` in order, and returns the variants' values. `sets` wins over the variant."""
+    nodes = mapping(ctx.root.get("params"))
+    variants = mapping(ctx.root.get("variants"))
+    ctx.words = frozenset(_words(nodes))
+    chosen: Mapping[str, Node] = {}
+    if variant is not None:
+        if variant not in variants.entries:
+            near = ctx.near(variant, variants.entries)
+            raise SpecError(rules.unknown_variant(variant, tuple(variants.entries), near, ctx.root.key_span("variants")))
+        chosen = {k: n for k, _, n in mapping(variants.get(variant)).items()}
+    for name, span, node in variants.items():
+        for key, key_span, _ in mapping(node).items():
+            if key not in nodes.entries:
+                ctx.add(rules.unknown_param(key, f"variant `{name}`", ctx.near(key, nodes.entries), key_span))
+    for key in sets:
+        if key not in nodes.entries:
+            ctx.add(rules.unknown_param(key, "`--set`", ctx.near(key, nodes.entries), ctx.root.key_span("params")))
+    for name, span, node in nodes.items():
+        with ctx.catching():
+            ctx.declare(Symbol(name, "param", "compile", span))
+            _param(ctx, name, span, node, chosen.get(name), sets.get(name))
+    return {name: _variant(ctx, mapping(node)) for name, _, node in variants.items()}
+
+
+def _words(nodes: MapNode) -> list[str]:
+    """Every word that is a param's value or choice."""
+    found = []
+    for _, _, node in nodes.items():
+        if isinstance(node, MapNode):
+            for key in ("choices", "tune"):
+                listed = node.get(key)
+                if isinstance(listed, ListNode):
+                    found += [i.value for i in listed.items if isinstance(i, ScalarNode) and isinstance(i.value, str)]
+    return [w for w in found if w.isidentifier()]
+
+
+def _param(ctx: Context, name: str, span: Span, node: Node, variant: Node | None, given: str | None) -> None:
+    options = node if isinstance(node, MapNode) else None
+    value_node = options.get("value") if options else node
+    assert value_node is not None
+    choices = _values(ctx, options.get("choices") if options else None)
+    tune = _values(ctx, options.get("tune") if options else None)
+    written: Expr | None = _expr(ctx, value_node)
+    assert written is not None
+    value = own = ctx.value(written, value_node.span)
+    place = value_node.span
+    if variant is not None:
+        written, place = None, variant.span
+        value = ctx.value(_expr(ctx, variant), variant.span)
+    if given is not None:
+        written, place = None, span
+        value = ctx.value(ctx.words_in(parse_expr(given, span)), span)
+    value = _like(name, own, value, place)
+    for v in (own, value):
+        if choices and v not in choices:
+            raise SpecError(rules.not_a_choice(name, v, choices, place if v == value else value_node.span))
+    for v in tune:
+        if choices and v not in choices:
+            ctx.add(rules.not_a_choice(name, v, choices, options.key_span("tune") if options else span))
+    doc = string(options.get("doc")) if options and options.get("doc") else None
+    ctx.env[name] = value
+    by_caller = bool(choices) and all(isinstance(c, str) and c in DTYPES for c in choices)
+    ctx.params[name] = Param(name, value, written, choices, tune, doc, span, by_caller)
+
+
+def _expr(ctx: Context, node: Node) -> Expr:
+    """A param's value: a word of its own stays a word even where no choices are listed (`io: f16`)."""
+    return ctx.parse(node)
+
+
+def _values(ctx: Context, node: Node | None) -> tuple[Scalar, ...]:
+    if node is None:
+        return ()
+    assert isinstance(node, ListNode)
+    return tuple(ctx.value(ctx.parse(i), i.span) for i in node.items)
+
+
+def _like(name: str, own: Scalar, value: Scalar, span: Span) -> Scalar:
+    """The value in the type of the param's own one. Raises SpecError where the two are of different kinds."""
+    if isinstance(own, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    kinds = {bool: "a boolean", int: "an integer", float: "a number", str: "a word"}
+    if type(own) is not type(value):
+        raise SpecError(rules.param_kind(name, kinds[type(own)], value, span))
+    return value
+
+
+def _variant(ctx: Context, node: MapNode) -> Mapping[str, Scalar]:
+    values: dict[str, Scalar] = {}
+    for key, _, value in node.items():
+        with ctx.catching():
+            values[key] = ctx.value(ctx.parse(value), value.span)
+    return values
+
+

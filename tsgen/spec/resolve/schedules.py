@@ -1,0 +1,295 @@
+"""`schedules`: the block grammar and the nesting rules of LANGUAGE.md section 7."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
+
+from tsgen.diagnostics import Span
+from tsgen.model.algebra import is_constant, prune
+from tsgen.model.expr import Const, Expr, Placed
+from tsgen.model.kernel import Time
+from tsgen.model.methods import QUEUE_STEPS
+from tsgen.model.steps import (
+    CallStep,
+    DomainLoop,
+    Guard,
+    Schedule,
+    Skippable,
+    StaticFor,
+    StaticIf,
+    Step,
+    TileLoop,
+    When,
+)
+from tsgen.spec import rules_names, rules_steps
+from tsgen.spec.errors import SpecError
+from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
+from tsgen.spec.resolve.calls import Calls, Token
+from tsgen.spec.resolve.context import Context, mapping, string
+from tsgen.spec.resolve.refs import Scope, bind_node
+
+GUARDS = ("first_iter", "last_iter", "every", "when_true", "when_false")
+_LIMIT = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the tree of blocks a step stands."""
+
+    locals: Mapping[str, Time]
+    domain: Span | None = None
+    tiles: TileLoop | None = None  # the enclosing loop over tiles, its body still empty
+    outside: bool = False  # of the tile loop of a schedule that has one
+    skippable: bool = False
+    guard: tuple[str, Span] | None = None
+    static_for: bool = False
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds one schedule; collects findings and goes on with the next step."""
+
+    ctx: Context
+    calls: Calls
+    domain: Span | None = None  # the domain loop that was seen
+    tiles: Span | None = None
+    tokens: dict[str, Token] = field(default_factory=dict)
+
+    def steps(self, node: Node | None, place: Place) -> tuple[Step, ...]:
+        """The steps of a list, in order; a step sees the tokens of those before it."""
+        found: list[Step] = []
+        for item in node.items if isinstance(node, ListNode) else ():
+            with self.ctx.catching():
+                found += self.step(item, place)
+        return tuple(found)
+
+    def step(self, node: Node, place: Place) -> tuple[Step, ...]:
+        if isinstance(node, ScalarNode):
+            return (self.call(node, place),)
+        assert isinstance(node, MapNode)
+        block, span, options = next(iter(node.items()))
+        body = node.get("steps")
+        if block == "if":
+            return self.static_if(node, options, body, place)
+        read = {
+            "domain_loop": self.domain_loop,
+            "work_tile_loop": self.tile_loop,
+            "skippable": self.skippable,
+            "first_iter": self.guarded,
+            "last_iter": self.guarded,
+            "every": self.guarded,
+            "when_true": self.when,
+            "when_false": self.when,
+            "for": self.static_for,
+        }[block]
+        return (read(block, mapping(options), body, span, place),)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def call(self, node: ScalarNode, place: Place) -> CallStep:
+        step = self.calls.read(node, self.scope("a step", place), self.tokens)
+        if place.outside:
+            self.calls.check_outside(step)
+        if step.kind == "queue":
+            if place.tiles is None or place.tiles.queue != step.target:
+                self.ctx.add(rules_steps.other_queue(step.target, place.tiles.queue if place.tiles else None, step.span))
+            if place.skippable:
+                self.ctx.add(rules_steps.queue_step_skippable(step.span))
+        for name in step.results:
+            if name in place.locals:
+                self.ctx.add(rules_names.hidden_name(name, "a token", "variable", step.span, step.span))
+            else:
+                self.ctx.local_name(name, "a token", step.span)
+            self.tokens[name] = Token(step, self.calls.key_of(step, name, self.tokens))
+        return step
+
+    def scope(self, where: str, place: Place, time: Time = "step") -> Scope:
+        local = {**dict.fromkeys(self.tokens, cast(Time, "step")), **place.locals}
+        return Scope(where, time, local)
+
+    def inside(self, node: Node | None, place: Place) -> tuple[Step, ...]:
+        """A body whose tokens end with it: it may not run."""
+        before = dict(self.tokens)
+        steps = self.steps(node, place)
+        self.calls.forget(self.tokens, before)
+        self.tokens = before
+        return steps
+
+    # -- loops ---------------------------------------------------------------------------------------------------
+
+    def domain_loop(self, block: str, options: MapNode, body: Node | None, span: Span, place: Place) -> Step:
+        ctx = self.ctx
+        if self.domain is not None:
+            ctx.add(rules_steps.second_domain_loop(span, self.domain, place.domain is not None))
+        self.domain = self.domain or span
+        if place.outside:
+            ctx.add(rules_steps.outside_tile_loop("a `domain_loop`", span))
+        if place.static_for:
+            ctx.add(rules_steps.step_in_static_for(block, span))
+        if place.guard:
+            ctx.add(rules_steps.guard_nested(block, place.guard[0], span, place.guard[1]))
+        if place.tiles is not None and place.tiles.skip_if is not None and not place.skippable:
+            ctx.add(rules_steps.loop_not_skippable(span, place.tiles.skip_if.span))
+        var_node = options.get("var")
+        assert var_node is not None
+        var = string(var_node)
+        self.variable(var, "a loop variable", var_node.span, place)
+        step = self.bound(options, "step", 1, place)
+        if step.expr == Const(0):
+            ctx.add(rules_steps.block_option(block, "`step` is 0, so the loop would not end", step.span))
+        inner = replace(place, locals={**place.locals, var: "step"}, domain=span)
+        return DomainLoop(
+            var,
+            self.bound(options, "start", 0, place),
+            self.bound(options, "end", 0, place),
+            step,
+            None if (n := options.get("unroll")) is None else ctx.integer(n, low=1),
+            self.inside(body, inner),
+            span,
+        )
+
+    def bound(self, options: MapNode, key: str, default: int, place: Place) -> Placed:
+        node = options.get(key)
+        if node is None:
+            return Placed(Const(default), options.span)
+        p = Placed(Const(default), node.span)
+        with self.ctx.catching():
+            p = bind_node(self.ctx, node, self.scope("a loop bound", place))
+        return p
+
+    def tile_loop(self, block: str, options: MapNode, body: Node | None, span: Span, place: Place) -> Step:
+        ctx = self.ctx
+        if self.tiles is not None:
+            ctx.add(rules_steps.tile_loop_place("a schedule has one `work_tile_loop`", span, self.tiles))
+        elif place.domain or place.guard or place.static_for:
+            ctx.add(rules_steps.tile_loop_place("a `work_tile_loop` is the outermost loop of its schedule", span))
+        self.tiles = self.tiles or span
+        queue_node = options.get("queue")
+        assert queue_node is not None
+        queue = string(queue_node)
+        head = ctx.resources.get(queue)
+        if head is None or head.kind != "work_queue":
+            queues = [h.name for h in ctx.resources.values() if h.kind == "work_queue"]
+            ctx.add(rules_steps.not_a_queue(queue, ctx.near(queue, queues), queue_node.span))
+        skip = None
+        if (n := options.get("skip_if")) is not None:
+            with ctx.catching():
+                skip = bind_node(ctx, n, self.scope("`skip_if`", place, "tile"))
+        first, stride = (self.constant(options, k, d, place) for k, d in (("first", 0), ("stride", 1)))
+        loop = TileLoop(queue, skip, first, stride, (), span)
+        inner = replace(place, tiles=loop, outside=False)
+        steps = self.inside(body, inner)
+        if head is not None and not self.calls.waits_for(queue, steps):
+            steps += tuple(self.queue_step(queue, method, span) for method in QUEUE_STEPS)
+        return replace(loop, body=steps)
+
+    def constant(self, options: MapNode, key: str, default: int, place: Place) -> Placed:
+        node = options.get(key)
+        if node is None:
+            return Placed(Const(default), options.span)
+        return bind_node(self.ctx, node, self.scope(f"`{key}`", place, "compile"))
+
+    def queue_step(self, queue: str, method: str, span: Span) -> CallStep:
+        return CallStep("queue", queue, None, method, {}, (), f"{queue}.{method}()", span, True)
+
+    def skippable(self, block: str, options: MapNode, body: Node | None, span: Span, place: Place) -> Step:
+        reason = None
+        if place.skippable:
+            reason = "a `skippable` block stands in another one"
+        elif place.tiles is None:
+            reason = "a `skippable` block stands outside a `work_tile_loop`"
+        elif place.tiles.skip_if is None:
+            reason = "the `work_tile_loop` around this `skippable` block has no `skip_if`"
+        if reason:
+            self.ctx.add(rules_steps.skippable_place(reason, span))
+        return Skippable(self.inside(body, replace(place, skippable=True)), span)
+
+    # -- guards --------------------------------------------------------------------------------------------------
+
+    def guarding(self, block: str, span: Span, place: Place) -> Place:
+        if place.domain is None:
+            self.ctx.add(rules_steps.guard_place(block, span))
+        if place.guard:
+            self.ctx.add(rules_steps.guard_nested(block, place.guard[0], span, place.guard[1]))
+        return replace(place, guard=(block, span))
+
+    def guarded(self, block: str, options: MapNode, body: Node | None, span: Span, place: Place) -> Step:
+        inner = self.guarding(block, span, place)
+        values = {}
+        for key, default, low in (("period", 1, 1), ("start", 0, 0)):
+            node = options.get(key)
+            values[key] = default if node is None else self.ctx.integer(node)
+            if node is not None and not low <= values[key] < _LIMIT:
+                reason = f"`{key}` is {values[key]}, expected {low} to {_LIMIT - 1}"
+                self.ctx.add(rules_steps.block_option(block, reason, node.span))
+        kind = cast(Literal["first_iter", "last_iter", "every"], block)
+        return Guard(kind, values["period"], values["start"], self.inside(body, inner), span)
+
+    def when(self, block: str, options: MapNode, body: Node | None, span: Span, place: Place) -> Step:
+        inner = self.guarding(block, span, place)
+        node = options.get("cond")
+        assert node is not None
+        condition = bind_node(self.ctx, node, self.scope("a condition", place))
+        written = options.get("key")
+        key = string(written) if written is not None else self.calls.condition_key(condition.expr, self.tokens)
+        return When(block == "when_true", condition, key, self.inside(body, inner), span)
+
+    # -- compile time --------------------------------------------------------------------------------------------
+
+    def static_for(self, block: str, options: MapNode, body: Node | None, span: Span, place: Place) -> Step:
+        ((var, var_span, node),) = options.items()
+        self.variable(var, "a `for` variable", var_span, place)
+        count: Expr | None = None
+        if isinstance(node, ListNode):
+            values = tuple(self.ctx.integer(i) for i in node.items)
+        else:
+            count = prune(self.ctx.parse(node), self.ctx.env)
+            values = tuple(range(self.ctx.integer(node, low=0)))
+        if len(values) > 4096:
+            raise SpecError(rules_steps.block_option(block, f"{len(values)} copies of the body, at most 4096", node.span))
+        inner = replace(place, locals={**place.locals, var: "compile"}, static_for=True)
+        steps = self.steps(body, inner) if values else self.inside(body, inner)
+        return StaticFor(var, count, values, steps, span)
+
+    def static_if(self, node: MapNode, condition: Node, body: Node | None, place: Place) -> tuple[Step, ...]:
+        """A choice over params alone is taken here; one over `each` or `for` indices stays in the tree."""
+        span = node.key_span("if")
+        p = bind_node(self.ctx, condition, self.scope("`if`", place, "compile"))
+        orelse = node.get("else")
+        if is_constant(p.expr, self.ctx.env):
+            return self.steps(body if self.ctx.value(p.expr, p.span) else orelse, place)
+        before = dict(self.tokens)
+        steps, then = self.steps(body, place), self.tokens
+        self.tokens = dict(before)
+        other = self.steps(orelse, place)
+        both = {n: t for n, t in then.items() if n in self.tokens}
+        self.calls.forget({**then, **self.tokens}, both)
+        self.tokens = both
+        return (StaticIf(p, steps, other, span),)
+
+    def variable(self, name: str, what: str, span: Span, place: Place) -> None:
+        if name in place.locals or name in self.tokens:
+            self.ctx.add(rules_names.hidden_name(name, what, "variable", span, span))
+        self.ctx.local_name(name, what, span)
+
+
+def resolve_schedule(
+    ctx: Context, calls: Calls, name: str, node: Node, each: Mapping[str, Time], span: Span
+) -> Schedule:
+    """One schedule, as the tasks that run it see it: `each` are their instance variables."""
+    builder = Builder(ctx, calls.fresh())
+    persistent = _has_tile_loop(node)
+    steps = builder.steps(node, Place(each, outside=persistent))
+    return Schedule(name, steps, span)
+
+
+def _has_tile_loop(node: Node | None) -> bool:
+    if isinstance(node, ListNode):
+        return any(_has_tile_loop(i) for i in node.items)
+    if isinstance(node, MapNode):
+        return "work_tile_loop" in node.entries or _has_tile_loop(node.get("steps")) or _has_tile_loop(node.get("else"))
+    return False
+
+

@@ -1,0 +1,237 @@
+"""YAML text -> documents with places. Built on libyaml's events: nothing is constructed, aliases are counted."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import yaml
+
+from tsgen.diagnostics import Diagnostic, Span
+from tsgen.spec import rules_file as rules
+from tsgen.spec.errors import SpecError
+from tsgen.spec.node import Entry, ListNode, MapNode, Node, Plain, ScalarNode
+
+MAX_NODES = 50_000  # of a document, aliases expanded; the largest spec has some 2,000
+MAX_DEPTH = 60
+
+_BOOL = re.compile(r"(?i:yes|no|true|false|on|off)")
+_NULL = re.compile(r"~|null|Null|NULL|")
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*([eE][-+][0-9]+)?|[-+]?\.[0-9]+([eE][-+][0-9]+)?")
+_SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_ODD = re.compile(r"[-+]?(0b[01_]+|0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[0-9]+_[0-9_]*(\.[0-9_]*)?)")
+
+_Mark = yaml.Mark
+
+
+def read_yaml(text: str) -> tuple[list[Node], list[Diagnostic]]:
+    """The documents of a YAML text, and findings that do not stop the reading. Raises SpecError on syntax errors."""
+    reader = _Reader(text)
+    try:
+        return list(reader.documents()), reader.diagnostics
+    except yaml.reader.ReaderError as e:
+        raise SpecError(rules.yaml_syntax(e.reason, None, _at(text, e.position), None)) from None
+    except yaml.MarkedYAMLError as e:
+        raise SpecError(_syntax(text, e)) from None
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.CSafeLoader)
+        self.diagnostics: list[Diagnostic] = []
+        self.anchors: dict[str, tuple[Node, int]] = {}  # with the number of nodes in it
+        self.open: set[str] = set()
+        self.count = 0
+
+    def documents(self) -> Iterator[Node]:
+        for event in self.events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self.anchors, self.count = {}, 0
+                yield self.node(next(self.events), 0)
+
+    def counted(self, n: int, span: Span) -> None:
+        self.count += n
+        if self.count > MAX_NODES:
+            raise SpecError(rules.too_large("entries", MAX_NODES, span))
+
+    def node(self, event: yaml.Event, depth: int) -> Node:
+        span = _span(event.start_mark, event.end_mark)
+        if depth > MAX_DEPTH:
+            raise SpecError(rules.too_large("levels", MAX_DEPTH, span))
+        if isinstance(event, yaml.AliasEvent):
+            return self.alias(event.anchor, span)
+        self.counted(1, span)
+        before = self.count
+        if event.anchor is not None:
+            self.open.add(event.anchor)
+        if event.tag not in (None, "!") or (event.tag == "!" and not isinstance(event, yaml.ScalarEvent)):
+            self.diagnostics.append(rules.yaml_tag(event.tag, span))
+        if isinstance(event, yaml.ScalarEvent):
+            node: Node = self.scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = self.sequence(event, depth)
+        else:
+            node = self.mapping(event, depth)
+        if event.anchor is not None:
+            self.open.discard(event.anchor)
+            self.anchors[event.anchor] = (node, self.count - before + 1)
+        return node
+
+    def alias(self, name: str, span: Span) -> Node:
+        if name in self.open or name not in self.anchors:
+            raise SpecError(rules.yaml_alias(name, name in self.open, span))
+        node, size = self.anchors[name]
+        self.counted(size, span)
+        return node
+
+    def sequence(self, event: yaml.Event, depth: int) -> ListNode:
+        items: list[Node] = []
+        while not isinstance(e := next(self.events), yaml.SequenceEndEvent):
+            items.append(self.node(e, depth + 1))
+        return ListNode(tuple(items), _collection_span(event, e, items[0].span if items else None))
+
+    def mapping(self, event: yaml.Event, depth: int) -> MapNode:
+        entries: dict[str, Entry] = {}
+        merged: list[MapNode] = []
+        first: Span | None = None
+        while not isinstance(e := next(self.events), yaml.MappingEndEvent):
+            key_span = _span(e.start_mark, e.end_mark)
+            first = first or key_span
+            key = self.key(e, depth)
+            value = self.node(next(self.events), depth + 1)
+            if key is None:
+                continue
+            if key == "<<" and isinstance(value, MapNode | ListNode):
+                sources = value.items if isinstance(value, ListNode) else (value,)
+                merged += [m for m in sources if isinstance(m, MapNode)]
+            elif key in entries:
+                self.diagnostics.append(rules.duplicate_key(key, key_span, entries[key].key_span))
+            else:
+                self.cut(key, key_span, value)
+                entries[key] = Entry(key_span, value)
+        for m in merged:
+            for key, entry in m.entries.items():
+                entries.setdefault(key, entry)
+        return MapNode(entries, _collection_span(event, e, first))
+
+    def key(self, event: yaml.Event, depth: int) -> str | None:
+        node = self.node(event, depth + 1)
+        if not isinstance(node, ScalarNode):
+            found = "a list" if isinstance(node, ListNode) else "a mapping"
+            self.diagnostics.append(rules.key_not_text(found, node.span))
+            return None
+        if isinstance(node.value, bool):
+            self.diagnostics.append(rules.yaml_boolean(node.source, "a name as key", node.span))
+            return None
+        if not isinstance(node.value, str):
+            found = "empty" if node.value is None else f"the number {node.source}"
+            self.diagnostics.append(rules.key_not_text(found, node.span))
+            return None
+        return node.value
+
+    def cut(self, key: str, span: Span, value: Node) -> None:
+        """Finds a value that a comma of its own has cut: `{end: max(a, b)}` gives the key `b)` without a value."""
+        if isinstance(value, ScalarNode) and value.value is None and not value.quoted and key.count(")") > key.count("("):
+            self.diagnostics.append(
+                rules.yaml_quotes(f"a comma before `{key}` ends the value", span, 'quote it: "max(a, b)"')
+            )
+
+    def scalar(self, event: yaml.Event) -> ScalarNode:
+        span = _span(event.start_mark, event.end_mark)
+        style = event.style
+        if style in ("'", '"'):
+            if span.line == span.end_line:
+                span = Span(span.line, span.column + 1, span.end_line, span.end_column - 1)
+            return ScalarNode(event.value, span, event.value, True)
+        if style in ("|", ">"):
+            line = event.start_mark.line + 1
+            head = next((x for x in self.lines[line : event.end_mark.line + 1] if x.strip()), "")
+            place = Span(span.line, span.column, span.line, span.column + 1)
+            return ScalarNode(event.value, place, event.value, True, line + 1, len(head) - len(head.lstrip(" ")))
+        if not event.implicit[0] and event.tag is not None:
+            return ScalarNode(event.value, span, event.value, True)
+        return ScalarNode(self.plain(event.value, span), span, event.value)
+
+    def plain(self, source: str, span: Span) -> Plain:
+        if _NULL.fullmatch(source):
+            return None
+        if source[0].isalpha():
+            return source.lower() in ("yes", "true", "on") if _BOOL.fullmatch(source) else source
+        if _INT.fullmatch(source):
+            number = int(source, 0) if len(source) < 40 else 2**64
+            if not -(2**63) <= number < 2**63:
+                self.diagnostics.append(rules.number_range(source, span))
+                return 0
+            return number
+        if _FLOAT.fullmatch(source) or _SPECIAL.fullmatch(source):
+            value = float(source) if _FLOAT.fullmatch(source) else math.inf
+            if not math.isfinite(value):
+                self.diagnostics.append(rules.number_range(source, span))
+                return 0.0
+            return value
+        if _ODD.fullmatch(source):
+            self.diagnostics.append(rules.number_form(source, str(yaml.safe_load(source)), span))
+            return 0
+        return source
+
+
+def _span(start: _Mark, end: _Mark) -> Span:
+    if end.line == start.line and end.column == start.column:
+        return Span(start.line + 1, start.column + 1, start.line + 1, start.column + 2)
+    return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+
+
+def _collection_span(start: yaml.Event, end: yaml.Event, first: Span | None) -> Span:
+    """Of `{...}` and `[...]` on one line all of it; of others the first entry, so that a caret has a word to point at."""
+    if start.flow_style and start.start_mark.line == end.end_mark.line:
+        return _span(start.start_mark, end.end_mark)
+    mark = start.start_mark
+    return first or Span(mark.line + 1, mark.column + 1, mark.line + 1, mark.column + 2)
+
+
+def _at(text: str, position: int) -> Span:
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    return Span(line, column, line, column + 1)
+
+
+def _mark(mark: _Mark | None) -> Span | None:
+    return None if mark is None else Span(mark.line + 1, mark.column + 1, mark.line + 1, mark.column + 2)
+
+
+def _syntax(text: str, e: yaml.MarkedYAMLError) -> Diagnostic:
+    """The YAML reader's complaint; where one of the well-known traps caused it, that trap in words."""
+    span = _mark(e.problem_mark) or Span.start()
+    lines = text.split("\n")
+    line = lines[span.line - 1] if span.line <= len(lines) else ""
+    char = line[span.column - 1 : span.column]
+    problem = e.problem or "unreadable"
+    if "expected ',' or" in problem and char in ("[", "{") and line[span.column - 2 : span.column - 1].strip():
+        return rules.yaml_quotes(f"`{char}` ends the text before it, within the `{{}}` or `[]` of YAML", span, _quoted(line, span))
+    if "mapping values are not allowed" in problem:
+        return rules.yaml_quotes("`: ` within a value starts another mapping", span, "quote the value")
+    if "cannot start any token" in problem and char:
+        if char == "\t":
+            return rules.yaml_syntax("a tab indents the line; YAML wants spaces", None, span, None)
+        return rules.yaml_quotes(f"a text cannot start with `{char}`", span, "quote the value")
+    if "block sequence entries are not allowed" in problem:
+        return rules.yaml_quotes("`- ` within a value starts a list", span, "quote the value, or write -x without a blank")
+    if "did not find expected alphabetic or numeric character" in problem:
+        return rules.yaml_quotes(f"a text cannot start with `{char or '*'}`", span, "quote the value")
+    return rules.yaml_syntax(problem, e.context, span, _mark(e.context_mark))
+
+
+def _quoted(line: str, span: Span) -> str:
+    """`write "x[i]"` for the text around the place."""
+    start = max(line.rfind(c, 0, span.column - 1) for c in ("{", ",", ": ")) + 1
+    head = line[start : span.column - 1].strip()
+    depth, end = 0, span.column - 1
+    while end < len(line):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(line[end], 0)
+        end += 1
+        if depth <= 0:
+            break
+    return f'quote it: "{head}{line[span.column - 1 : end]}"'
