@@ -28,13 +28,13 @@ _PIPELINE_SIDES = {
 class Uses:
     """Facts of the schedules. Lists keep the order of the tasks and have no duplicates.
 
-    `methods`: (resource, method) -> parties that have such a step (a group's step counts for each member).
+    `methods`: (resource, instance, method) -> parties that have such a step (a group's step counts for each member).
     `bracket_bytes`: resource -> party -> bytes written through the transaction engine before each of its commits.
     `engines`: root field -> engines that touch it. `pair`: resources used by 2-CTA MMAs. `barriers`: (name, instance)
     -> parties. `src`, `dst`: task -> resources and tensors it consumes and produces.
     """
 
-    methods: dict[tuple[str, str], list[Party]] = field(default_factory=dict)
+    methods: dict[tuple[str, int, str], list[Party]] = field(default_factory=dict)
     bracket_bytes: dict[str, dict[tuple[str, int], list[int]]] = field(default_factory=dict)
     engines: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     ops: dict[tuple[str, str], set[str]] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class Uses:
     dst: dict[str, dict[str, None]] = field(default_factory=dict)
     programs: dict[tuple[str, int], tuple[Node, ...]] = field(default_factory=dict)
 
-    def parties(self, resource: str, method: str) -> list[Party]:
-        return self.methods.get((resource, method), [])
+    def parties(self, resource: str, method: str, instance: int = 0) -> list[Party]:
+        return self.methods.get((resource, instance, method), [])
 
 
 def uses(kernel: Kernel) -> Uses:
@@ -82,7 +82,7 @@ def _pipeline_step(kernel: Kernel, u: Uses, party: Party, node: Node, pending: d
     assert isinstance(step, CallStep)
     group = kernel.groups.get(step.target)
     for target in group.members if group is not None else (step.target,):
-        _add(u.methods.setdefault((target, step.method), []), party)
+        _add(u.methods.setdefault((target, node.instance, step.method), []), party)
         side = _PIPELINE_SIDES.get(step.method)
         if side is not None and target in kernel.resources and kernel.resources[target].queue is None:
             (u.dst if side == "producer" else u.src)[party[0].name].setdefault(target)
