@@ -14,7 +14,8 @@ from tsgen.diagnostics import Diagnostic
 from tsgen.diagnostics.report import FileReport, ProofSummary
 from tsgen.model.expr import Scalar
 from tsgen.model.kernel import Kernel, Program
-from tsgen.spec import Document, Result, load_document, resolve
+from tsgen.spec import Result, load_document, resolve
+from tsgen.spec.load import Document
 from tsgen.verify import Report, verify
 
 
@@ -37,8 +38,11 @@ class Analysis:
     cases: tuple[Case, ...]
 
 
-def analyse(path: str, selection: Selection) -> Analysis:
-    """Resolves and verifies each variant. Raises click.UsageError for a variant or target that the spec lacks."""
+def analyse(path: str, selection: Selection, *, prove: bool = True) -> Analysis:
+    """Resolves each selected variant, and verifies it unless told otherwise.
+
+    Raises click.UsageError for a variant that the spec lacks.
+    """
     document = load_document(Path(path))
     found: dict[str, tuple[Diagnostic, ...]] = {}
     proofs: list[Report] = []
@@ -47,7 +51,7 @@ def analyse(path: str, selection: Selection) -> Analysis:
         diagnostics = list(result.diagnostics)
         if result.program is not None:
             kernels = tuple((k, derive(k)) for k in result.program.kernels)
-            reports = [verify(k, d) for k, d in kernels]
+            reports = [verify(k, d) for k, d in kernels] if prove else []
             diagnostics += [d for r in reports for d in r.diagnostics]
             proofs += reports
             cases.append(Case(label, suffix, target, result.program, kernels))
@@ -57,38 +61,28 @@ def analyse(path: str, selection: Selection) -> Analysis:
     return Analysis(report, tuple(cases))
 
 
-def one_kernel(
-    path: str, sets: Mapping[str, str], variant: str | None, target: str | None
-) -> tuple[FileReport, Program | None]:
-    """Resolves one variant of a spec without verifying it."""
-    document = load_document(Path(path))
-    result = resolve(document, variant=variant, sets=sets, target=target)
-    return FileReport(path, document.text, tuple(result.diagnostics), readable=document.readable), result.program
-
-
 def _results(document: Document, selection: Selection) -> Iterator[tuple[str, str, str, Result]]:
     """One resolution for each variant and target: label, suffix of file names, target."""
     base = resolve(document, sets=selection.sets, target=selection.target)
     if base.program is None:
         yield "default", "", "", base
         return
-    first = base.program.kernels[0]
-    targets = (selection.target,) if selection.target else first.targets
     declared = {name: values for k in base.program.kernels for name, values in k.variants.items()}
     for name in selection.variants:
         if name not in declared:
             known = f"it has {', '.join(declared)}" if declared else "it has none"
             raise click.UsageError(f"{document.path} has no variant {name!r}; {known}.")
-    default = next((n for n, values in declared.items() if _changes_nothing(base.program, values)), None)
-    names: dict[str, str | None] = {default or "default": default} | {n: n for n in declared}
+    first = base.program.kernels[0]
+    default = next((n for n, values in declared.items() if _changes_nothing(base.program, values)), "default")
+    wanted = selection.variants or ((default,) if selection.single else tuple(dict.fromkeys([default, *declared])))
+    targets = (first.target,) if selection.single or selection.target else first.targets
     for target in targets:
-        for label, variant in names.items():
-            if selection.variants and label not in selection.variants:
-                continue
+        for label in wanted:
             shown = f"{label} on {target}" if len(targets) > 1 else label
-            known_result = variant is None and target == first.target
-            result = base if known_result else resolve(document, variant=variant, sets=selection.sets, target=target)
-            yield shown, "" if label == (default or "default") else f"_{label}", target, result
+            variant = label if label in declared else None
+            same = variant is None and target == first.target
+            result = base if same else resolve(document, variant=variant, sets=selection.sets, target=target)
+            yield shown, "" if label == default else f"_{label}", target, result
 
 
 def _changes_nothing(program: Program, values: Mapping[str, Scalar]) -> bool:

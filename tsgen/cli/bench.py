@@ -17,7 +17,7 @@ from tsgen.cli.options import (
     shapes_option,
     spec_argument,
     target_option,
-    variant_option,  # fmt: skip
+    variant_option,
 )
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def command(
 
     try:
         given = [parse_shape(s) for s in shapes] or None
-        program = select(spec, sets, variant, target, aot)
-        kernel = program.kernels[0]
+        case = select(spec, sets, variant, target, aot)
+        kernel, _ = case.kernels[0]
         device = find_device(kernel.target)
         others = _others(against, device.sms)
         table = Table([kernel.name, *others])
@@ -75,7 +75,7 @@ def command(
                 write(table.head(row.rate.unit) + "\n")
             write(table.row(row) + "\n")
 
-        with callable_kernel(program, aot) as launch:
+        with callable_kernel(case, aot) as launch:
             candidates = {kernel.name: launch, **others}
             rows = bench(kernel, candidates, given, seed=seed, rounds=rounds, report=report)
     except Stop as e:

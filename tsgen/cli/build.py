@@ -101,25 +101,36 @@ def _emit_spec(spec: str, analysis: Analysis, out: Path) -> tuple[list[Module], 
     from dataclasses import replace
 
     from tsgen.cli.analysis import merge
+
+    results = {case.label: _emit_case(case, spec, out) for case in analysis.cases}
+    refused = {label: () if isinstance(r, Module) else (r,) for label, r in results.items()}
+    report = replace(analysis.report, diagnostics=(*analysis.report.diagnostics, *merge(refused)))
+    return ([r for r in results.values() if isinstance(r, Module)] if report.ok else []), report
+
+
+def _emit_case(case: Case, spec: str, out: Path) -> Module | Diagnostic:
+    """The module of one variant and target, or what it is that cannot be emitted."""
     from tsgen.emit import emit
     from tsgen.lower.errors import Unsupported, not_emitted
 
-    modules: list[Module] = []
-    refused: dict[str, tuple[Diagnostic, ...]] = {}
-    for case in analysis.cases:
-        refused[case.label] = ()
-        if len(case.kernels) > 1:
-            refused[case.label] = (not_emitted("a chain of several kernels", case.kernels[1][0].span),)
-            continue
-        kernel, derived = case.kernels[0]
-        try:
-            text = emit(kernel, derived, case.program, _spec_name(Path(spec)))
-        except Unsupported as e:
-            refused[case.label] = (e.diagnostic,)
-            continue
-        modules.append(Module(out / _file_name(case), text, spec, kernel.name))
-    report = replace(analysis.report, diagnostics=(*analysis.report.diagnostics, *merge(refused)))
-    return (modules if report.ok else []), report
+    kernel, derived = case.kernels[0]
+    if len(case.kernels) > 1:
+        return not_emitted("a chain of several kernels", case.kernels[1][0].span)
+    try:
+        return Module(
+            out / _file_name(case), emit(kernel, derived, case.program, _spec_name(Path(spec))), spec, kernel.name
+        )
+    except Unsupported as e:
+        return e.diagnostic
+
+
+def emit_case(case: Case, spec: str, out: Path) -> Module | None:
+    """The module of one variant and target; None if it cannot be emitted, which is reported."""
+    result = _emit_case(case, spec, out)
+    if isinstance(result, Module):
+        return result
+    _report_at(spec, result)
+    return None
 
 
 def _file_name(case: Case) -> str:

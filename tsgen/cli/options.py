@@ -14,11 +14,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which kernels of a spec a command is about. No variants: all of them; no target: all that the spec names."""
+    """Which kernels of a spec a command is about.
+
+    No variants: all of them; no target: all that the spec names. A `single` selection is one variant, the default if
+    none is named, for one target, the first if none is named.
+    """
 
     sets: dict[str, str]
     variants: tuple[str, ...] = ()
     target: str | None = None
+    single: bool = False
+
+
+def one(sets: dict[str, str], variant: str | None, target: str | None) -> Selection:
+    """The selection of commands that are about one kernel."""
+    return Selection(sets, () if variant is None else (variant,), target, single=True)
 
 
 def _assignments(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:

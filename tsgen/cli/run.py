@@ -15,7 +15,7 @@ from tsgen.cli.options import (
     shapes_option,
     spec_argument,
     target_option,
-    variant_option,  # fmt: skip
+    variant_option,
 )
 
 
@@ -48,9 +48,9 @@ def command(
 
     try:
         given = [parse_shape(s) for s in shapes] or None
-        program = select(spec, sets, variant, target, aot)
-        with callable_kernel(program, aot) as launch:
-            outcomes = run(program.kernels[0], launch, given, seed=seed, report=lambda o: write(f"{o}\n"))
+        case = select(spec, sets, variant, target, aot)
+        with callable_kernel(case, aot) as launch:
+            outcomes = run(case.kernels[0][0], launch, given, seed=seed, report=lambda o: write(f"{o}\n"))
     except Stop as e:
         return e.status
     except CannotRun as e:

@@ -13,10 +13,12 @@ import click
 
 from tsgen.cli import FINDINGS, UNREADABLE
 from tsgen.cli.console import note, use_color
+from tsgen.cli.options import one
 
 if TYPE_CHECKING:
+    from tsgen.cli.analysis import Case
     from tsgen.diagnostics.report import FileReport
-    from tsgen.model.kernel import Kernel, Program
+    from tsgen.model.kernel import Program
     from tsgen.runtime.launch import Kernel as Launch
     from tsgen.runtime.meta import Meta
 
@@ -29,21 +31,25 @@ class Stop(click.ClickException):
         self.status = status
 
 
-def select(spec: str, sets: Mapping[str, str], variant: str | None, target: str | None, aot: Path | None) -> Program:
-    """The spec for one variant. An AOT library's own variant is taken if its module lies beside it. Raises Stop."""
-    from tsgen.cli.analysis import one_kernel
+def select(spec: str, sets: dict[str, str], variant: str | None, target: str | None, aot: Path | None) -> Case:
+    """The spec for one variant. An AOT library's own variant is taken if its module lies beside it. Raises Stop.
+
+    What is to be built here is proven first: a schedule that may hang or race is not run.
+    """
+    from tsgen.cli.analysis import analyse
 
     meta = _meta_beside(aot)
     if meta is not None and variant is None and not sets:
         variant = meta.variant
-    report, program = one_kernel(spec, sets, variant, target)
-    if program is None or not report.ok:
-        raise _stop(report)
-    if len(program.kernels) > 1:
-        raise click.UsageError(f"{spec} is a chain of {len(program.kernels)} kernels; only single kernels can be run.")
+    analysis = analyse(spec, one(sets, variant, target), prove=aot is None)
+    if not analysis.report.ok or not analysis.cases:
+        raise _stop(analysis.report)
+    case = analysis.cases[0]
+    if len(case.kernels) > 1:
+        raise click.UsageError(f"{spec} is a chain of {len(case.kernels)} kernels; only single kernels can be run.")
     if meta is not None:
-        _compare_meta(aot, meta.spec_sha256, meta.params, program)
-    return program
+        _compare_meta(aot, meta.spec_sha256, meta.params, case.program)
+    return case
 
 
 def _meta_beside(aot: Path | None) -> Meta | None:
@@ -69,39 +75,23 @@ def _compare_meta(aot: Path | None, sha256: str, params: Mapping[str, object], p
 
 
 @contextmanager
-def callable_kernel(program: Program, aot: Path | None) -> Iterator[Launch]:
-    """The kernel ready to be called: from an AOT library, or proven, built and compiled. Raises Stop, CannotRun."""
+def callable_kernel(case: Case, aot: Path | None) -> Iterator[Launch]:
+    """The kernel ready to be called: from an AOT library, or built and compiled. Raises Stop, CannotRun."""
+    from tsgen.cli.build import emit_case
     from tsgen.runtime.device import find_device
     from tsgen.runtime.launch import aot_kernel, module_kernel
 
-    kernel = program.kernels[0]
+    kernel, _ = case.kernels[0]
     device = find_device(kernel.target)
     if aot is not None:
         yield aot_kernel(aot, kernel.name, device.sms)
         return
     with tempfile.TemporaryDirectory(prefix="tsgen-") as folder:
-        module = Path(folder, f"{kernel.name}_{kernel.target.replace('_', '')}.py")
-        module.write_text(_emit(program, kernel), encoding="utf-8")
-        yield module_kernel(module)
-
-
-def _emit(program: Program, kernel: Kernel) -> str:
-    """The module of a kernel that has been proven; a kernel that may hang or race is not run."""
-    from tsgen.derive import derive
-    from tsgen.diagnostics.report import FileReport
-    from tsgen.emit import emit
-    from tsgen.lower.errors import Unsupported
-    from tsgen.verify import verify
-
-    derived = derive(kernel)
-    source = Path(program.path)
-    report = FileReport(program.path, source.read_text(encoding="utf-8"), tuple(verify(kernel, derived).diagnostics))
-    if not report.ok:
-        raise _stop(report)
-    try:
-        return emit(kernel, derived, program, source.name)
-    except Unsupported as e:
-        raise _stop(FileReport(program.path, report.text, (e.diagnostic,))) from None
+        module = emit_case(case, case.program.path, Path(folder))
+        if module is None:
+            raise Stop(FINDINGS)
+        module.path.write_text(module.text, encoding="utf-8")
+        yield module_kernel(module.path)
 
 
 def _stop(report: FileReport) -> Stop:

@@ -8,7 +8,7 @@ import click
 
 from tsgen.cli import FINDINGS, OK, UNREADABLE
 from tsgen.cli.console import note, use_color, write
-from tsgen.cli.options import set_option, spec_argument, target_option, variant_option
+from tsgen.cli.options import one, set_option, spec_argument, target_option, variant_option
 from tsgen.show import VIEWS
 
 _FORMATS = tuple(dict.fromkeys(f for view in VIEWS.values() for f in view.formats))
@@ -28,19 +28,17 @@ def command(spec: str, view: str, format_: str, sets: dict[str, str], variant: s
     """
     if format_ not in VIEWS[view].formats:
         raise click.UsageError(f"{view} cannot be shown as {format_}; it can as {', '.join(VIEWS[view].formats)}.")
-    from tsgen.cli.analysis import one_kernel
-    from tsgen.derive import derive
+    from tsgen.cli.analysis import analyse
     from tsgen.diagnostics.formats.full import render_findings
 
-    report, program = one_kernel(spec, sets, variant, target)
-    if not report.ok:
+    analysis = analyse(spec, one(sets, variant, target), prove=False)
+    report = analysis.report
+    if report.diagnostics:
         note(render_findings(report, use_color(sys.stderr)).rstrip("\n"))
-    if program is None:
+    if not analysis.cases:
         return FINDINGS if report.readable else UNREADABLE
-    if format_ != "text" and len(program.kernels) > 1:
-        raise click.UsageError(
-            f"{spec} is a chain of {len(program.kernels)} kernels, which only text can show at once."
-        )
-    for kernel in program.kernels:
-        write(VIEWS[view].render(kernel, derive(kernel), format_))
+    kernels = analysis.cases[0].kernels
+    if format_ != "text" and len(kernels) > 1:
+        raise click.UsageError(f"{spec} is a chain of {len(kernels)} kernels, which only text can show at once.")
+    write("\n".join(VIEWS[view].render(kernel, derived, format_) for kernel, derived in kernels))
     return OK

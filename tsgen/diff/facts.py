@@ -65,8 +65,8 @@ class _Facts:
         for r in k.resources.values():
             yield from self.resource(r)
             yield from self.pipeline(r)
-        for owner in (*k.resources.values(), *k.tensors.values()):
-            for w in owner.works.values():
+        for works in (*(r.works for r in k.resources.values()), *(t.works for t in k.tensors.values())):
+            for w in works.values():
                 yield Fact("works", f"{w.owner}.{w.name}", "is", self.work(w), w.span.line)
         for g in k.groups.values():
             yield Fact("groups", g.name, "is", f"{g.mode} of {', '.join(g.members)}", g.span.line)

@@ -90,12 +90,12 @@ def graph_text(g: ResourceGraph) -> str:
     width = max((len(n.name) for n in g.nodes), default=0)
     kinds = max((len(n.kind) for n in g.nodes), default=0)
     out = [f"{n.name:<{width}}  {n.kind:<{kinds}}  {n.detail}".rstrip() for n in g.nodes]
-    out += ["", *(f"{f.upstream:>{width}} --{_carriers(f)}--> {f.downstream}" for f in g.flows)]
+    out += ["", *(f"{f.upstream:>{width}} {_arrow(f)} {f.downstream}" for f in g.flows)]
     return "\n".join(out).strip("\n") + "\n"
 
 
-def _carriers(f: Flow) -> str:
-    return f" {', '.join(f.tasks)} " if f.tasks else ""
+def _arrow(f: Flow) -> str:
+    return f"-- {', '.join(f.tasks)} -->" if f.tasks else "-->"
 
 
 _SHAPES = {GMEM: ("[(", ")]"), "smem": ("[", "]"), "tmem": ("[[", "]]"), "pdl": ("{{", "}}"), "group": ("([", "])")}

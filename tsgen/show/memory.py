@@ -65,7 +65,7 @@ def _content(kernel: Kernel, derived: Derived, block: SmemBlock) -> str:
     owner = kernel.resources.get(resource.partition("[")[0])
     if block.is_barrier:
         arrivals = derived.arrivals.get(owner.name) if owner is not None else None
-        return f"mbarriers: full ({arrivals.full}), empty ({arrivals.empty})" if arrivals else "mbarriers"
+        return f"mbarriers, arrivals: full {arrivals.full}, empty {arrivals.empty}" if arrivals else "mbarriers"
     field = owner.fields.get(field_name) if owner is not None else None
     if owner is None or field is None:
         return ""

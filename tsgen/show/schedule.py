@@ -88,9 +88,9 @@ class _Walk:
 
     def domain_loop(self, s: DomainLoop, guards: str, depth: int) -> None:
         env = self.kernel.env
-        first = text(s.start.expr)
-        stride = "" if text(s.step.expr) == "1" else f" step {text(s.step.expr)}"
-        self.loop = f"{s.var} = {first} … {text(s.end.expr)}{stride}"
+        start, end, step = (text(p.expr) for p in (s.start, s.end, s.step))
+        bounds = [*([start] if (start, step) != ("0", "1") else []), end, *([step] if step != "1" else [])]
+        self.loop = f"{s.var} in range({', '.join(bounds)})"
         count, delta = trips(s, env), movement(s.body, env)
         outer = dict(self.positions.at)
         self.positions.add(delta, "i")
@@ -103,8 +103,8 @@ class _Walk:
     def static_for(self, s: StaticFor, guards: str, depth: int) -> None:
         env = self.kernel.env
         counted = s.values == tuple(range(len(s.values)))
-        written = f"0 … {len(s.values) - 1}" if counted else ", ".join(map(str, s.values))
-        self.header(f"for {s.var} = {written}:", s.span.line, guards, depth)
+        written = f"range({len(s.values)})" if counted else ", ".join(map(str, s.values))
+        self.header(f"for {s.var} in {written}:", s.span.line, guards, depth)
         delta = movement(s.body, env)
         outer = dict(self.positions.at)
         self.positions.add(delta, s.var)

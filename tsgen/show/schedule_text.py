@@ -12,32 +12,48 @@ _ABBREVIATION_WIDTH = 11  # `->ConsWai`, `ProdCmt->`: the arrows stand outside o
 
 def schedule_text(table: ScheduleTable) -> str:
     """The table, with a legend of the tags that occur in it."""
-    bodies = [[_body(c) for s in table.sections for c in (row[i] for row in s.rows) if c] for i in _range(table)]
-    positions = [
-        max((len(c.position) for s in table.sections for c in (row[i] for row in s.rows) if c), default=0)
-        for i in _range(table)
-    ]
-    widths = [
-        max([width(heading(c)), *(width(b) + p + 4 for b in body)])
-        for c, body, p in zip(table.columns, bodies, positions, strict=True)
-    ]
-    total = sum(widths) + 3 * len(widths) + 1
-    out = ["=" * total, _line([f"{heading(c):^{w}}" for c, w in zip(table.columns, widths, strict=True)])]
+    columns = [_Layout(c) for c in table.columns]
+    total = sum(c.width for c in columns) + 3 * len(columns) + 1
+    out = ["=" * total, _line([f"{heading(c.column):^{c.width}}" for c in columns])]
     for s in table.sections:
         out += ["", *_banner(table, s, total), ""]
-        out += [
-            _line([_cell(c, w, p) for c, w, p in zip(row, widths, positions, strict=True)]).rstrip() for row in s.rows
-        ]
+        out += [_line([layout.cell(c) for layout, c in zip(columns, row, strict=True)]) for row in s.rows]
     return "\n".join([*out, "=" * total, *legend(table)]) + "\n"
+
+
+class _Layout:
+    """The widths of one task's column."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        steps = [c for c in column.cells if c.action]
+        self.target = max((len(_target(c)) for c in steps), default=0)
+        self.position = max((len(c.position) for c in steps), default=0)
+        self.guards = max((len(c.guards) for c in column.cells), default=0)
+        bodies = [width(self._body(c)) + self.guards + self.position + 2 for c in column.cells]
+        self.width = max([width(heading(column)), *bodies])
+
+    def cell(self, c: Cell | None) -> str:
+        if c is None:
+            return " " * self.width
+        body = self._body(c)
+        right = f"{c.guards:<{self.guards}} {c.position:>{self.position}}"
+        return body + " " * (self.width - width(body) - len(right)) + right
+
+    def _body(self, c: Cell) -> str:
+        if not c.action:
+            return _target(c)
+        action = c.action if c.action.startswith(("->", "<-")) else f"  {c.action}"
+        return f"{_target(c):<{self.target}} {action:<{_ABBREVIATION_WIDTH}} {c.detail}".rstrip()
+
+
+def _target(c: Cell) -> str:
+    return "  " * c.depth + c.target
 
 
 def heading(c: Column) -> str:
     """`load [8:9)`: a task and its warps."""
     return f"{c.task} " + " ".join(f"[{first}:{last + 1})" for first, last in c.warps)
-
-
-def _range(table: ScheduleTable) -> range:
-    return range(len(table.columns))
 
 
 def _line(cells: list[str]) -> str:
@@ -49,21 +65,6 @@ def _banner(table: ScheduleTable, s: Section, total: int) -> Iterator[str]:
     yield f"{words:=^{total}}"
     if s.name == "Loop":
         yield from (f"  {c.task}: {c.loop}, iteration i of n" for c in table.columns if c.loop)
-
-
-def _cell(c: Cell | None, w: int, position: int) -> str:
-    if c is None:
-        return " " * w
-    body = _body(c)
-    return body + " " * (w - width(body) - 4 - position) + f" {c.guards:<2} {c.position:>{position}}"
-
-
-def _body(c: Cell) -> str:
-    indent = "  " * c.depth
-    if not c.action:
-        return indent + c.target
-    action = c.action if c.action.startswith(("->", "<-")) else f"  {c.action}"
-    return f"{indent}{c.target:<8} {action:<{_ABBREVIATION_WIDTH}} {c.detail}".rstrip()
 
 
 def legend(table: ScheduleTable) -> Iterator[str]:
