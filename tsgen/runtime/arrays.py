@@ -88,13 +88,13 @@ class Arrays(ABC):
         return self.xp.abs(self.array(x))
 
     def where(self, condition: Operand, a: Operand, b: Operand) -> Array:
-        return self.xp.where(self.array(condition), a, b)
+        return self.value(self.xp.where(self.array(condition), a, b))
 
     def minimum(self, a: Operand, b: Operand) -> Array:
-        return self.xp.minimum(self.array(a), self.array(b))
+        return self.value(self.xp.minimum(self.array(a), self.array(b)))
 
     def maximum(self, a: Operand, b: Operand) -> Array:
-        return self.xp.maximum(self.array(a), self.array(b))
+        return self.value(self.xp.maximum(self.array(a), self.array(b)))
 
     def matmul(self, a: Array, b: Array) -> Array:
         return self.xp.matmul(a, b)
@@ -108,6 +108,10 @@ class Arrays(ABC):
 
     def broadcast(self, x: Array, shape: Shape) -> Array:
         return self.xp.broadcast_to(x, tuple(shape))
+
+    @abstractmethod
+    def distance(self, a: Array, b: Array) -> Array:
+        """|a - b| in float32; NaN for two infinities of one sign."""
 
     @abstractmethod
     def array(self, v: Operand) -> Array:
@@ -181,6 +185,10 @@ class NumpyArrays(Arrays):
 
     def is_array(self, v: object) -> TypeGuard[Array]:
         return isinstance(v, self.xp.ndarray | self.xp.generic)
+
+    def distance(self, a: Array, b: Array) -> Array:
+        with self.xp.errstate(invalid="ignore"):
+            return self.cast(self.abs(a - b), "f32")
 
     def array(self, v: Operand) -> Array:
         return self.xp.asarray(v, dtype=self.xp.float32 if isinstance(v, float) else None)
@@ -258,6 +266,9 @@ class TorchArrays(Arrays):
         if name not in TORCH_NAMES:
             raise CannotRun(f"PyTorch has no dtype for {name} ({DTYPES[name].bits} bits)")
         return getattr(self.xp, TORCH_NAMES[name])
+
+    def distance(self, a: Array, b: Array) -> Array:
+        return self.cast(self.abs(a - b), "f32")
 
     def array(self, v: Operand) -> Array:
         if self.is_array(v):
