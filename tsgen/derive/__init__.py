@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tsgen.derive.arrivals import arrivals, peers, transaction_bytes
-from tsgen.derive.memory import smem_map, swizzles
-from tsgen.derive.model import Arrivals, Derived, NamedBarrier, SmemBlock
+from tsgen.derive.memory import allocated_columns, smem_map, swizzles, tmem_map
+from tsgen.derive.model import Arrivals, Derived, NamedBarrier, SmemBlock, TmemBlock
 from tsgen.derive.uses import Uses, uses
 from tsgen.derive.warps import block_warps, launch_registers, named_barriers, padding
 from tsgen.model.kernel import Kernel
 
-__all__ = ["Arrivals", "Derived", "NamedBarrier", "SmemBlock", "derive"]
+__all__ = ["Arrivals", "Derived", "NamedBarrier", "SmemBlock", "TmemBlock", "derive"]
 
 
 def derive(kernel: Kernel, facts: Uses | None = None) -> Derived:
@@ -21,6 +21,7 @@ def derive(kernel: Kernel, facts: Uses | None = None) -> Derived:
     pipelined = [r for r in kernel.resources.values() if r.pipeline is not None]
     swizzle = swizzles(kernel, u)
     blocks, size = smem_map(kernel, u, swizzle)
+    columns, width = tmem_map(kernel)
     warps = block_warps(kernel)
     return Derived(
         arrivals={r.name: arrivals(kernel, u, r) for r in pipelined},
@@ -35,4 +36,6 @@ def derive(kernel: Kernel, facts: Uses | None = None) -> Derived:
         src={t.name: tuple(u.src.get(t.name, ())) for t in kernel.tasks},
         dst={t.name: tuple(u.dst.get(t.name, ())) for t in kernel.tasks},
         peers={r.name: peers(kernel, u, r) for r in pipelined},
+        tmem=columns,
+        tmem_columns=allocated_columns(width),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+
 from tsgen.derive.model import Arrivals, Signal
 from tsgen.derive.uses import Party, Uses, cluster_extent, cluster_size, peer_axis
 from tsgen.model.kernel import Kernel, Pipeline, Resource

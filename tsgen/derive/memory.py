@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
+from typing import TypeVar
 
-from tsgen.derive.model import SmemBlock
+from tsgen.derive.model import SmemBlock, TmemBlock
 from tsgen.derive.storage import bits, root, stage_bytes, stages
 from tsgen.derive.uses import Uses
 from tsgen.model.kernel import Field, Kernel, Resource
@@ -13,6 +15,9 @@ DEFAULT_ALIGN = 128
 BARRIER_BYTES = 8
 CLC_RESPONSE_BYTES = 16
 _UNSWIZZLED_OPS = {"tcgen05_cp", "peer_store"}  # they address plain rows
+
+
+_Block = TypeVar("_Block", SmemBlock, TmemBlock)
 
 
 def instances(resource: Resource) -> int:
@@ -57,7 +62,7 @@ def smem_map(kernel: Kernel, u: Uses, swizzle: dict[tuple[str, str], int]) -> tu
     by_name = {b.name: b for b in data}
     grouped: set[str] = set()
     groups: list[tuple[int, int, list[tuple[int, SmemBlock]]]] = []  # alignment, size, (offset in region, block)
-    for phases in _aliases(kernel, by_name):
+    for phases in _aliases(kernel, by_name, "smem"):
         members: list[tuple[int, SmemBlock]] = []
         size, align = 0, 1
         for phase in phases:
@@ -100,17 +105,17 @@ def _data(kernel: Kernel, swizzle: dict[tuple[str, str], int]) -> Iterator[SmemB
         yield SmemBlock("tmem.address", 0, 4, 4, 1, False)
 
 
-def _aliases(kernel: Kernel, blocks: dict[str, SmemBlock]) -> Iterator[list[list[SmemBlock]]]:
-    """The phases of each alias group, once for each instance where its members have instances."""
+def _aliases(kernel: Kernel, blocks: dict[str, _Block], kind: str) -> Iterator[list[list[_Block]]]:
+    """The phases of each alias group of one kind of memory, once for each instance where its members have instances."""
     for alias in kernel.memory.aliases:
         names = [m.resource for phase in alias.phases for m in phase]
         resources = [kernel.resources[n] for n in names if n in kernel.resources]
-        if not resources or any(r.kind != "smem" for r in resources):
+        if not resources or any(r.kind != kind for r in resources):
             continue
         for index in range(max(instances(r) for r in resources)):
             phases = []
             for phase in alias.phases:
-                members: list[SmemBlock] = []
+                members: list[_Block] = []
                 for m in phase:
                     r = kernel.resources[m.resource]
                     name = instance_name(r, min(index, instances(r) - 1))
@@ -141,6 +146,49 @@ def _barriers(kernel: Kernel, u: Uses) -> Iterator[SmemBlock]:
             yield SmemBlock(group.name, 0, size, BARRIER_BYTES, n, True)
     if u.pair and any(r.kind == "tmem" for r in kernel.resources.values()):
         yield SmemBlock("tmem.free", 0, BARRIER_BYTES, BARRIER_BYTES, 1, True)
+
+
+def tmem_map(kernel: Kernel) -> tuple[tuple[TmemBlock, ...], int]:
+    """Columns of tensor memory: fields in the order of declaration, alias phases from one column; and their sum."""
+    blocks = {b.name: b for b in _columns(kernel)}
+    placed: dict[str, TmemBlock] = {}
+    at = 0
+    groups = [p for p in _aliases(kernel, blocks, "tmem")]
+    for block in blocks.values():
+        if block.name in placed:
+            continue
+        phases = next((g for g in groups if any(b.name == block.name for phase in g for b in phase)), [[block]])
+        end = at
+        for phase in phases:
+            column = at
+            for member in phase:
+                placed[member.name] = TmemBlock(member.name, column, member.columns, member.stages)
+                column += member.columns
+            end = max(end, column)
+        at = end
+    return tuple(placed.values()), at
+
+
+def allocated_columns(columns: int) -> int:
+    """What tcgen05.alloc takes: a power of two from 32; 0 without tensor memory."""
+    return max(32, 1 << (columns - 1).bit_length()) if columns else 0
+
+
+def _columns(kernel: Kernel) -> Iterator[TmemBlock]:
+    for resource in kernel.resources.values():
+        if resource.kind == "tmem":
+            for index in range(instances(resource)):
+                for field in resource.fields.values():
+                    if field.view is None:
+                        n = stages(resource)
+                        one = field.columns or _field_columns(kernel, field)
+                        yield TmemBlock(f"{instance_name(resource, index)}.{field.name}", 0, n * one, n)
+
+
+def _field_columns(kernel: Kernel, field: Field) -> int:
+    """A row of the tile lies in one lane: its bits over 32, for each 128 rows."""
+    rows = prod(field.shape[:-1])
+    return -(-field.shape[-1] * bits(kernel, field.dtype) // 32) * -(-rows // 128)
 
 
 def _at(block: SmemBlock, offset: int) -> SmemBlock:

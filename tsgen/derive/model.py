@@ -38,6 +38,16 @@ class SmemBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class TmemBlock:
+    """One allocation in tensor memory: `name` is `resource.field`. Columns of 32 bits."""
+
+    name: str
+    offset: int
+    columns: int  # all stages
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
 class NamedBarrier:
     """A named barrier of the CTA: id 1..15 and participating threads of one phase."""
 
@@ -59,3 +69,5 @@ class Derived:
     src: Mapping[str, tuple[str, ...]]  # task -> resources it consumes
     dst: Mapping[str, tuple[str, ...]]
     peers: Mapping[str, int]  # by pipelined resource: CTAs a release arrives at (multicast), 1 = own only
+    tmem: tuple[TmemBlock, ...] = ()
+    tmem_columns: int = 0  # allocated: a power of two from 32

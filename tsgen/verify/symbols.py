@@ -30,7 +30,7 @@ class Linear(NamedTuple):
 
 @dataclass
 class Unknown:
-    """`label` is what the spec calls it. `per_tile`, `per_cta`: the value may differ between tiles, CTAs of a cluster."""
+    """`label` is what the spec calls it. `per_tile`, `per_cta`: its value may differ between tiles, CTAs."""
 
     label: str
     low: int | None
@@ -132,7 +132,7 @@ class Symbols:
 
 
 def _parts(p: Poly) -> tuple[Poly, Fraction, Fraction]:
-    """unit, factor, constant: `p = factor * unit + constant`; the unit's coefficients are whole, without common divisor."""
+    """unit, factor, constant: `p = factor * unit + constant`, the unit with whole coefficients, no common divisor."""
     terms = tuple(t for t in p.terms if t[0])
     const = next((c for m, c in p.terms if not m), Fraction(0))
     if not terms:
