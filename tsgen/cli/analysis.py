@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from tsgen.diagnostics import Diagnostic
 from tsgen.diagnostics.report import FileReport, ProofSummary
 from tsgen.model.expr import Scalar
 from tsgen.model.kernel import Kernel, Program
-from tsgen.spec import Result, load_document, resolve
+from tsgen.spec import Result, load_document, resolve, variants_of
 from tsgen.spec.load import Document
+from tsgen.spec.node import MapNode, Node, plain
 from tsgen.verify import Report, verify
 
 
@@ -62,16 +63,16 @@ def analyse(path: str, selection: Selection, *, prove: bool = True) -> Analysis:
 
 
 def _results(document: Document, selection: Selection) -> Iterator[tuple[str, str, str, Result]]:
-    """One resolution for each variant and target: label, suffix of file names, target."""
+    """One resolution for each variant and target: label, suffix of file names, target.
+
+    A variant that changes nothing is the default under its name.
+    """
+    _refuse_unknown(document, selection)
     base = resolve(document, sets=selection.sets, target=selection.target)
     if base.program is None:
         yield "default", "", "", base
         return
     declared = {name: values for k in base.program.kernels for name, values in k.variants.items()}
-    for name in selection.variants:
-        if name not in declared:
-            known = f"it has {', '.join(declared)}" if declared else "it has none"
-            raise click.UsageError(f"{document.path} has no variant {name!r}; {known}.")
     first = base.program.kernels[0]
     default = next((n for n, values in declared.items() if _changes_nothing(base.program, values)), "default")
     wanted = selection.variants or ((default,) if selection.single else tuple(dict.fromkeys([default, *declared])))
@@ -79,10 +80,35 @@ def _results(document: Document, selection: Selection) -> Iterator[tuple[str, st
     for target in targets:
         for label in wanted:
             shown = f"{label} on {target}" if len(targets) > 1 else label
-            variant = label if label in declared else None
+            variant = None if label == default else label
             same = variant is None and target == first.target
             result = base if same else resolve(document, variant=variant, sets=selection.sets, target=target)
-            yield shown, "" if label == default else f"_{label}", target, result
+            yield shown, f"_{variant}" if variant else "", target, result
+
+
+def _refuse_unknown(document: Document, selection: Selection) -> None:
+    """Options that name what the spec lacks are wrong usage, not findings in the spec."""
+    params = {name for root in document.roots for name in _keys(root.get("params"))}
+    variants = [name for name in variants_of(document) if name is not None]
+    targets = [str(t) for root in document.roots for t in _items(root.get("target"))]
+    for option, noun, names, known in (
+        ("--set", "param", selection.sets, params),
+        ("--variant", "variant", selection.variants, variants),
+        ("--target", "target", [selection.target] if selection.target else [], targets),
+    ):
+        for name in names:
+            if document.roots and name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise click.UsageError(f"{option}: {document.path} has no {noun} {name!r}; it has {listed}.")
+
+
+def _keys(node: Node | None) -> Sequence[str]:
+    return list(node.entries) if isinstance(node, MapNode) else []
+
+
+def _items(node: Node | None) -> Sequence[object]:
+    value = plain(node) if node is not None else []
+    return value if isinstance(value, list) else [value]
 
 
 def _changes_nothing(program: Program, values: Mapping[str, Scalar]) -> bool:

@@ -117,9 +117,7 @@ def _emit_case(case: Case, spec: str, out: Path) -> Module | Diagnostic:
     if len(case.kernels) > 1:
         return not_emitted("a chain of several kernels", case.kernels[1][0].span)
     try:
-        return Module(
-            out / _file_name(case), emit(kernel, derived, case.program, _spec_name(Path(spec))), spec, kernel.name
-        )
+        return Module(out / _file_name(case), emit(kernel, derived, case.program), spec, kernel.name)
     except Unsupported as e:
         return e.diagnostic
 
@@ -135,15 +133,6 @@ def emit_case(case: Case, spec: str, out: Path) -> Module | None:
 
 def _file_name(case: Case) -> str:
     return f"{case.kernels[0][0].name}{case.suffix}_{case.target.replace('_', '')}.py"
-
-
-def _spec_name(spec: Path) -> str:
-    """How a module names its spec: from the project's root, so that it does not depend on where the build ran."""
-    path = spec.resolve()
-    for folder in path.parents:
-        if (folder / ".git").exists() or (folder / "pyproject.toml").exists():
-            return path.relative_to(folder).as_posix()
-    return path.name
 
 
 def _refuse_collisions(modules: Sequence[Module]) -> None:
@@ -167,10 +156,10 @@ def _write(module: Module, depfiles: bool) -> None:
 
 def _own_sources() -> list[Path]:
     """What a module depends on besides its spec: the parts of tsgen that took part in the build, and the templates."""
-    from tsgen.emit import TEMPLATES
+    from tsgen.emit.render import templates
 
     files = [getattr(m, "__file__", None) for name, m in sys.modules.items() if name.split(".")[0] == "tsgen"]
-    return sorted({Path(f) for f in files if f} | set(TEMPLATES.rglob("*.j2")))
+    return sorted({Path(f) for f in files if f} | set(templates().rglob("*.j2")))
 
 
 def _compile(modules: Sequence[Module], kind: str) -> int:

@@ -10,7 +10,8 @@ from tsgen.cli.console import write
 @click.command()
 def command() -> None:
     """Prints the JSON Schema (draft-07) of the spec language, for editors and other tools."""
-    from tsgen.diagnostics.jsontext import dumps
+    import json
+
     from tsgen.spec.schema import schema
 
-    write(dumps(schema()))
+    write(json.dumps(schema(), indent=2) + "\n")
