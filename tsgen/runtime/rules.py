@@ -5,7 +5,7 @@ from __future__ import annotations
 from tsgen.diagnostics import Finding, Span, error
 
 
-@error("TS801", "generated-code-rejected")
+@error("TS810", "generated-code-rejected")
 def generated_code_rejected(module: str, line: int | None, summary: str, log: tuple[str, ...], span: Span) -> Finding:
     """The DSL or ptxas rejects the generated module.
 

@@ -87,7 +87,7 @@ def test_a_failure_points_into_the_spec(module: Path, tmp_path: Path) -> None:
         compile_module(module, "cubin", spec=spec)
     d = caught.value.diagnostic
     line = MODULE.splitlines().index("    return value + missing") + 1
-    assert d.code == "TS801" and d.span == Span(7, 5, 7, 21)
+    assert d.code == "TS810" and d.span == Span(7, 5, 7, 21)
     assert d.message == (
         f"the DSL rejects the generated code at k_sm90a.py:{line}: NameError: name 'missing' is not defined"
     )
