@@ -29,21 +29,24 @@ def torch_peer(problem: Problem, buffers: Buffers) -> Peer:
     assert reference is not None
     name, placed = next(iter(reference.values.items()))
     e = prune(placed.expr, problem.env)
+    if isinstance(e, Name) and e.id in problem.tensors:
+        return _copy(buffers, e.id, name)
     for part in walk(e):
-        found = _peer(part, problem, buffers, name)
+        found = _peer(part, problem, buffers) if isinstance(part, Call) else None
         if found is not None:
             return Peer(*found)
     raise CannotRun(f"{problem.kernel.name}: PyTorch has no single call for its reference", "--against another module")
 
 
-def _peer(e: Expr, p: Problem, b: Buffers, output: str) -> tuple[str, Callable[[], object]] | None:
+def _copy(b: Buffers, source: str, output: str) -> Peer:
+    torch = importlib.import_module("torch")
+    out = torch.empty_like(b.arguments[output])
+    return Peer("torch copy", lambda: out.copy_(b.arguments[source]))
+
+
+def _peer(e: Call, p: Problem, b: Buffers) -> tuple[str, Callable[[], object]] | None:
     torch = importlib.import_module("torch")
     functional = torch.nn.functional
-    if isinstance(e, Name) and e.id in p.tensors:
-        source, out = b.arguments[e.id], torch.empty_like(b.arguments[output])
-        return "torch copy", lambda: out.copy_(source)
-    if not isinstance(e, Call):
-        return None
     operands = [_tensor(a, b) for a in e.args]
     match e.function:
         case "matmul" if all(o is not None for o in operands):

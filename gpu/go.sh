@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# usage, on a machine with a GPU, after gpu/pack.sh elsewhere:
+#   gpu/go.sh check [BUILD...]      results and refusals of each build, and `tsgen run` over the libraries
+#   gpu/go.sh sanitize [BUILD...]   compute-sanitizer: racecheck, synccheck, memcheck on small shapes
+#   gpu/go.sh bench [ROUNDS]        the GEMM beside cuBLAS and the hand-written target
+# Each takes a few minutes. Logs go to $OUT (default .gpu/out). A wrong schedule hangs: every run has its time limit.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+source .gpu/rt/unpack_runtime.sh .gpu/rt
+export PYTHONPATH=$PWD:$PYTHONPATH TSGEN_AOT=.gpu/lib NO_COLOR=1 LC_ALL=C PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+OUT=${OUT:-.gpu/out}
+mkdir -p "$OUT"
+status=0
+builds() { [ $# -gt 0 ] && echo "$@" || (cd .gpu/lib && ls -d copy* gemm*); }
+failed() { # what timeout and the tests return, in words
+  status=1
+  case $1 in 124 | 137) echo "FAIL $2: no end in time (a hang?)" ;; *) echo "FAIL $2: status $1" ;; esac
+}
+library() { ls .gpu/lib/"$1"/*.so | head -1; } # of the default dtypes: the shortest name comes first
+
+check() {
+  timeout 90 python3 -m pytest -q -p no:cacheprovider tests/unit/runtime >"$OUT/unit.log" 2>&1 || failed $? "unit tests"
+  tail -1 "$OUT/unit.log"
+  for b in $(builds "$@"); do
+    echo "== $b"
+    TSGEN_BUILD=$b timeout -k 5 75 python3 -m pytest -q -s -p no:cacheprovider --tb=short --no-header tests/gpu \
+      >"$OUT/$b.log" 2>&1
+    code=$?
+    [ $code -eq 0 ] || { grep -E '^(E  |FAILED|ERROR|.*hangs)' "$OUT/$b.log" | cut -c1-240 | head -30; failed $code "$b"; }
+    grep -E '[0-9]+ (passed|failed|error)' "$OUT/$b.log" | tail -1
+    grep -E '^(copy|gemm)[a-z0-9_]*( [a-z0-9]+)?: [0-9]+ shapes' "$OUT/$b.log"
+    [ "$b" != gemm_f16 ] || sed -n '/^refusals:/,/^[^ r]/p' "$OUT/$b.log" | grep '^ '
+  done
+  echo "== tsgen run"
+  for b in copy copy_tma gemm_f16 gemm_bf16_bias_gelu; do
+    spec=specs/$(echo "$b" | sed 's/^gemm.*/gemm/').yaml
+    timeout -k 5 45 python3 -c 'from tsgen.cli import main; main()' run "$spec" --aot "$(library "$b")" || failed $? "run $b"
+  done
+}
+
+sanitize() {
+  for tool in memcheck synccheck racecheck; do
+    for b in $(builds "$@"); do # side by side: the sanitizer is slow on the CPU
+      timeout -k 5 240 compute-sanitizer --tool "$tool" --kernel-name kernel_substring=kernel_cutlass --error-exitcode 99 \
+        --print-limit 5 python3 -m tests.gpu.once "$b" >"$OUT/$tool-$b.log" 2>&1 &
+      eval "job_$b=$!"
+    done
+    for b in $(builds "$@"); do
+      job=job_$b
+      wait "${!job}"
+      code=$?
+      printf '%-10s %-22s %s | %s\n' "$tool" "$b" "$(grep -E 'results right|: ' "$OUT/$tool-$b.log" | grep -v '^=' | tail -1)" \
+        "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$OUT/$tool-$b.log" | sed 's/=* *//' | tail -1)"
+      [ $code -eq 0 ] || { grep -E '^=========' "$OUT/$tool-$b.log" | cut -c1-160 | head -12; failed $code "$tool $b"; }
+    done
+  done
+}
+
+bench() {
+  shapes=()
+  for s in 2048,2048,2048 4096,4096,4096 512,8192,8192 8192,1024,8192 16384,4096,4096 8192,8192,8192; do
+    IFS=, read -r m n k <<<"$s"
+    shapes+=(--shape "M=$m,N=$n,K=$k")
+  done
+  nvidia-smi --query-gpu=name,power.limit,clocks.sm --format=csv,noheader
+  timeout -k 5 280 python3 -c 'from tsgen.cli import main; main()' bench specs/gemm.yaml --aot "$(library gemm_f16)" \
+    --against torch --against .gpu/lib/target/gemm_fast_sm90a.so --rounds "${1:-13}" "${shapes[@]}" || failed $? bench
+  timeout -k 5 60 python3 -c 'from tsgen.cli import main; main()' bench specs/copy_tma.yaml --aot "$(library copy_tma)" \
+    --against torch --shape M=16384,N=8192 || failed $? "bench copy_tma"
+  timeout -k 5 60 python3 -c 'from tsgen.cli import main; main()' bench specs/copy.yaml --aot "$(library copy)" \
+    --against torch --shape N=134217728 || failed $? "bench copy"
+}
+
+verb=${1:-}
+case $verb in
+  check | sanitize | bench) shift; "$verb" "$@" ;;
+  *) sed -n '2,7p' "$0"; exit 2 ;;
+esac
+[ $status -eq 0 ] && echo "all well"
+exit $status

@@ -1,0 +1,80 @@
+"""What is built for the GPU tests: specs, variants, params. `python -m tests.gpu.builds DIR` builds all of it AOT.
+
+One folder for each: DIR/gemm_relu/gemm_sm90a.py with its libraries, one for each dtype choice.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tsgen.model.kernel import Kernel
+from tsgen.runtime.compile import compile_module
+from tsgen.spec import load_program
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Build:
+    """A kernel for one variant and one set of params."""
+
+    name: str
+    spec: str
+    variant: str | None = None
+    sets: Mapping[str, str] = field(default_factory=dict)
+
+    def kernel(self, **sets: str) -> Kernel:
+        """The model; `sets` come on top."""
+        result = load_program(ROOT / self.spec, variant=self.variant, sets={**self.sets, **sets})
+        assert result.program is not None, [d.message for d in result.diagnostics]
+        return result.program.kernels[0]
+
+    def module(self, folder: Path) -> Path:
+        """Where the generated module is, or goes."""
+        (path,) = sorted((folder / self.name).glob("*.py"))
+        return path
+
+    def emit(self, folder: Path) -> Path:
+        """Writes the module through the command line, and returns its place."""
+        out = folder / self.name
+        options = [*(["--variant", self.variant] if self.variant else [])]
+        for k, v in self.sets.items():
+            options += ["--set", f"{k}={v}"]
+        command = [sys.executable, "-c", "from tsgen.cli import main; main()", "build", self.spec, "-o", str(out)]
+        subprocess.run([*command, *options], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        return self.module(folder)
+
+
+GEMM = "specs/gemm.yaml"
+BUILDS = {
+    b.name: b
+    for b in (
+        Build("copy", "specs/copy.yaml"),
+        Build("copy_tma", "specs/copy_tma.yaml"),
+        Build("gemm_f16", GEMM, "f16"),
+        Build("gemm_bf16_bias_gelu", GEMM, "bf16_bias_gelu"),
+        Build("gemm_narrow", GEMM, "narrow"),
+        Build("gemm_relu", GEMM, "f16", {"has_bias": "true", "act": "relu"}),
+        Build("gemm_silu", GEMM, "f16", {"act": "silu"}),
+    )
+}
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for build in BUILDS.values():
+        for old in (folder / build.name).glob("*"):
+            old.unlink()
+        files = compile_module(build.emit(folder.resolve()), "aot", choices="all")
+        for f in files:
+            if f.suffix == ".o":
+                f.unlink()
+        print(f"{build.name}: {' '.join(f.name for f in files if f.suffix == '.so')}", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

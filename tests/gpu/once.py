@@ -1,0 +1,47 @@
+"""`python -m tests.gpu.once BUILD`: one launch for each of a few small shapes, checked; what compute-sanitizer looks at.
+
+Shapes: less than a tile, ragged edges, several tiles in each direction, one K tile and less, a batch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from tests.gpu.builds import BUILDS
+from tests.gpu.conftest import Built
+from tests.gpu.hosted import hosted
+from tests.gpu.problems import call, gemm
+from tsgen.runtime.run import run
+
+SHAPES = {
+    "copy": [{"N": 1}, {"N": 1000}, {"N": 70001}],
+    "copy_tma": [{"M": 1, "N": 8}, {"M": 200, "N": 520}, {"M": 64, "N": 64}],
+}
+GEMMS = [(1, 8, 8, 1), (300, 520, 200, 1), (129, 264, 64, 2)]
+
+
+def main(name: str) -> int:
+    build, folder = BUILDS[name], Path(os.environ["TSGEN_AOT"]).resolve()
+    path = build.module(folder)
+    built = Built(build, path, getattr(hosted(path), build.kernel().name))
+    if name in SHAPES:
+        outcomes = run(build.kernel(), lambda t: built.host(**t), SHAPES[name], timed=False)
+        bad = [str(o) for o in outcomes if not o.ok]
+    else:
+        dtype = torch.bfloat16 if build.kernel().env["io"] == "bf16" else torch.float16
+        bad = []
+        for shape in GEMMS:
+            p = gemm(built, dtype, *shape)
+            call(built, p)
+            if fault := p.fault():
+                bad.append(f"{shape}: {fault}")
+    print("\n".join(bad) or f"{name}: results right")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
