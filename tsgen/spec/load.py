@@ -45,7 +45,13 @@ def load(path: Path) -> Document:
 
 def _bytes(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        if not path.is_dir() and path.exists() and path.suffix not in (".yaml", ".yml", ".toml"):
+            raise SpecError(rules.file_type(str(path)))
+        if path.exists() and not path.is_dir() and not path.is_file():
+            raise SpecError(rules.file_unreadable(str(path), "it is not a regular file"))
+        if path.is_file() and path.stat().st_size > MAX_BYTES:
+            raise SpecError(rules.too_large("bytes", MAX_BYTES, Span.start()))
+        return path.read_bytes()
     except FileNotFoundError:
         raise SpecError(rules.file_missing(str(path))) from None
     except IsADirectoryError:
@@ -53,11 +59,6 @@ def _bytes(path: Path) -> bytes:
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         raise SpecError(rules.file_unreadable(str(path), reason.lower())) from None
-    if path.suffix not in (".yaml", ".yml", ".toml"):
-        raise SpecError(rules.file_type(str(path)))
-    if len(data) > MAX_BYTES:
-        raise SpecError(rules.too_large("bytes", MAX_BYTES, Span.start()))
-    return data
 
 
 def _parse(path: Path, data: bytes, text: str) -> tuple[list[Node], list[Diagnostic]]:

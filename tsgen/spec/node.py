@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Union
 
 from tsgen.diagnostics import Span
 
-Plain = Union[str, int, float, bool, None]
+Plain = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class ListNode:
     span: Span
 
 
-Node = Union[ScalarNode, MapNode, ListNode]
+Node = ScalarNode | MapNode | ListNode
 
 
 def plain(node: Node) -> object:

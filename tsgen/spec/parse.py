@@ -31,6 +31,7 @@ from tsgen.spec.rules_expr import expression_node, expression_syntax, unknown_fu
 T = TypeVar("T")
 
 MAX_LENGTH = 2000  # characters of one expression; longer ones are a mistake or an attack
+MAX_DEPTH = 60  # of nested operations: what follows walks the tree recursively
 
 FUNCTIONS: dict[str, tuple[int, int]] = {  # name -> fewest and most arguments
     "min": (2, 8),
@@ -168,6 +169,7 @@ class _Reader:
 
     def __init__(self, text: str, span: Span, reference: bool) -> None:
         self.text, self.span, self.reference = text, span, reference
+        self.depth = 0
         self.functions = {**ALL_FUNCTIONS, **REFERENCE_FUNCTIONS} if reference else ALL_FUNCTIONS
 
     def syntax(self, reason: str) -> NoReturn:
@@ -210,6 +212,14 @@ class _Reader:
         self.syntax("a step is `target.method(...)` or `target[instance].method(...)`")
 
     def expr(self, e: ast.expr) -> Expr:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.syntax("it is nested too deeply")
+        found = self.node_of(e)
+        self.depth -= 1
+        return found
+
+    def node_of(self, e: ast.expr) -> Expr:
         match e:
             case ast.Constant():
                 return self.constant(e.value)

@@ -9,9 +9,10 @@ from pathlib import Path
 from tsgen.diagnostics import Diagnostic
 from tsgen.model.kernel import Kernel, Program
 from tsgen.spec.load import Document, load
+from tsgen.spec.node import MapNode
 from tsgen.spec.resolve.chain import check_chain
 from tsgen.spec.resolve.kernel import resolve_kernel
-from tsgen.spec.resolve.params import variant_names
+from tsgen.spec.resolve.params import param_names, variant_names
 from tsgen.spec.validate import validate
 
 NO_SETS: Mapping[str, str] = {}
@@ -55,7 +56,10 @@ def resolve(
     names: frozenset[str] = frozenset()
     dims: tuple[str, ...] = ()
     for root in document.roots:
-        kernel, diagnostics = resolve_kernel(root, variant=variant, sets=sets, target=target, chain=(names, dims))
+        own_variant, own_sets = _selected(document, root, variant, sets)
+        kernel, diagnostics = resolve_kernel(
+            root, variant=own_variant, sets=own_sets, target=target, chain=(names, dims)
+        )
         found += diagnostics
         if kernel is not None:
             kernels.append(kernel)
@@ -67,6 +71,17 @@ def resolve(
         return Result(None, _sorted(found), document.text, True)
     program = Program(document.path, document.sha256, tuple(kernels))
     return Result(program, _sorted(found), document.text, True)
+
+
+def _selected(
+    document: Document, root: MapNode, variant: str | None, sets: Mapping[str, str]
+) -> tuple[str | None, Mapping[str, str]]:
+    """What of a selection concerns one kernel: in a chain, variants and params need not be in all of them."""
+    roots = document.roots
+    if variant is not None and variant not in variant_names(root) and any(variant in variant_names(r) for r in roots):
+        variant = None
+    elsewhere = {k for k in sets if k not in param_names(root) and any(k in param_names(r) for r in roots)}
+    return variant, {k: v for k, v in sets.items() if k not in elsewhere}
 
 
 def load_program(

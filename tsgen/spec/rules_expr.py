@@ -10,8 +10,8 @@ def expression_syntax(text: str, reason: str, span: Span) -> Finding:
     """An expression, reference or step cannot be parsed.
 
     Expressions are written in Python syntax: arithmetic, comparison, `and`, `or`, `not`, `x if c else y`, names,
-    numbers, calls of the listed functions, windows in brackets. A text with brackets or commas inside `{}` or `[]` of YAML must
-    be quoted, otherwise YAML cuts it before it gets here.
+    numbers, calls of the listed functions, windows in brackets. A text with brackets or commas inside `{}` or `[]` of
+    YAML must be quoted, otherwise YAML cuts it before it gets here.
     """
     return Finding(f"cannot parse {_quote(text)}: {reason}", span, help="see LANGUAGE section 2 for the grammar")
 

@@ -86,7 +86,8 @@ def too_large(what: str, limit: int, span: Span) -> Finding:
 
     Aliases (`*name`) copy what they name; a few nested ones can make billions of entries out of a short file.
     """
-    return Finding(f"the document has more than {limit} {what} once its aliases are expanded", span)
+    aliases = "" if what == "bytes" else ", its aliases expanded"
+    return Finding(f"the document has more than {limit} {what}{aliases}", span)
 
 
 @error("TS109", "not-a-mapping")
@@ -119,7 +120,9 @@ def yaml_alias(name: str, recursive: bool, span: Span) -> Finding:
     if recursive:
         return Finding(f"`*{name}` stands within the value that it repeats", span)
     return Finding(
-        f"`*{name}` repeats the anchor `&{name}`, which is not defined before", span, help="quote a text that starts with *"
+        f"`*{name}` repeats the anchor `&{name}`, which is not defined before",
+        span,
+        help="quote a text that starts with *",
     )
 
 
@@ -148,7 +151,9 @@ def number_range(source: str, span: Span) -> Finding:
     Minus infinity in a `map` is written as the expression `-inf`, not as YAML's `-.inf` or TOML's `-inf`.
     """
     return Finding(
-        f"the number `{source[:40]}` is out of range", span, help='finite 64-bit numbers, or the expressions "inf", "-inf"'
+        f"the number `{source[:40]}` is out of range",
+        span,
+        help='finite 64-bit numbers, or the expressions "inf", "-inf"',
     )
 
 
@@ -185,7 +190,11 @@ def number_form(source: str, value: str, span: Span) -> Finding:
 
     YAML 1.1 reads `012` as octal, `1:30` in base 60 and `1_000` as 1000; YAML 1.2 does not. Write decimal digits.
     """
-    return Finding(f"`{source}` is the number {value} to some readers of YAML and text to others", span, help="use decimal digits, or quotes")
+    return Finding(
+        f"`{source}` is the number {value} to some readers of YAML and text to others",
+        span,
+        help="use decimal digits, or quotes",
+    )
 
 
 @error("TS159", "toml-date")

@@ -62,7 +62,7 @@ def reserved_name(name: str, what: str, span: Span) -> Finding:
     """A name is taken by the language.
 
     `sms`, `thread`, `threads`, `warp` and `lane` are values known everywhere; `stage`, `cute`, `cutlass` and `math` are
-    known in bodies; `wgmma`, `bulk`, `cp_async` and `tcgen05` are the targets of completion steps.
+    known in bodies; `wgmma`, `bulk`, `cp_async` and `tcgen05` are the targets of completion steps; `.T` transposes.
     """
     return Finding(f"`{name}` is a name of the language and cannot be {what}", span, help="choose another name")
 
@@ -105,14 +105,16 @@ def param_kind(name: str, expected: str, value: Scalar, span: Span) -> Finding:
     return Finding(f"param `{name}` is {expected}, `{shown}` is not", span)
 
 
-@error("TS138", "too-small")
-def too_small(written: str, value: int, low: int, span: Span) -> Finding:
-    """A number is smaller than the least that makes sense at its place.
+@error("TS138", "out-of-range")
+def out_of_range(written: str, value: int, low: int | None, high: int | None, span: Span) -> Finding:
+    """A number is smaller or larger than makes sense at its place.
 
-    Counts of stages, instances and warps are at least 1, positions at least 0.
+    Counts of stages, instances and warps are at least 1, positions at least 0; none of them is in the thousands.
     """
-    shown = f"`{written}` is {value}" if written != str(value) else f"{value} is too small"
-    return Finding(f"{shown}, expected at least {low}", span)
+    shown = f"`{written}` is {value}" if written != str(value) else f"{value} is out of range"
+    if low is None or high is None:
+        return Finding(f"{shown}, expected {f'at least {low}' if high is None else f'at most {high}'}", span)
+    return Finding(f"{shown}, expected {low} to {high}", span)
 
 
 @error("TS139", "too-early")
@@ -152,7 +154,9 @@ def absent_name(name: str, kind: str, span: Span) -> Finding:
     Its `if:` does not hold, so it does not exist in this variant. Put the same condition around the use.
     """
     return Finding(
-        f"the {kind} `{name}` is absent for these params", span, help="write `x if condition else y`, or `if:` around the use"
+        f"the {kind} `{name}` is absent for these params",
+        span,
+        help="write `x if condition else y`, or `if:` around the use",
     )
 
 

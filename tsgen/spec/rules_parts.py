@@ -66,7 +66,9 @@ def major_range(major: int, rank: int, span: Span) -> Finding:
 
     It is the index of the contiguous dimension, counted from 0; left out, the last one is contiguous.
     """
-    return Finding(f"`major` is {major}, expected 0 to {rank - 1}" if rank else "`major` of a scalar has no meaning", span)
+    return Finding(
+        f"`major` is {major}, expected 0 to {rank - 1}" if rank else "`major` of a scalar has no meaning", span
+    )
 
 
 @error("TS166", "cluster-axis")
@@ -162,8 +164,12 @@ def queue_pipeline(scheduler: str, span: Span) -> Finding:
     `static_persistent` every task computes its tiles itself and there is no ring.
     """
     if scheduler == "clc_dynamic":
-        return Finding("`clc_dynamic` needs a `pipeline` for the answers", span, help="write `pipeline: {num_stages: 2}`")
-    return Finding("`static_persistent` has no `pipeline`: tiles are computed, not fetched", span, help="remove `pipeline`")
+        return Finding(
+            "`clc_dynamic` needs a `pipeline` for the answers", span, help="write `pipeline: {num_stages: 2}`"
+        )
+    return Finding(
+        "`static_persistent` has no `pipeline`: tiles are computed, not fetched", span, help="remove `pipeline`"
+    )
 
 
 @error("TS176", "raster-axis")
@@ -190,7 +196,9 @@ def view_source(written: str, kind: str, span: Span) -> Finding:
 
     `{view: ring.a}` gives the bytes of `ring.a` a second pipeline. Views of views and windows are not possible.
     """
-    return Finding(f"`{written}` cannot be viewed: expected `resource.field`, a stored field of another {kind} resource", span)
+    return Finding(
+        f"`{written}` cannot be viewed: expected `resource.field`, a stored field of another {kind} resource", span
+    )
 
 
 @error("TS179", "swizzle-value")

@@ -61,8 +61,11 @@ def language_version(found: str, span: Span) -> Finding:
 def bad_name(name: str, span: Span) -> Finding:
     """A name is not an identifier.
 
-    Names are letters, digits and `_`, and do not start with a digit: they become names in the generated code.
+    Names are letters, digits and `_`, and do not start with a digit. They become names in the generated code, so
+    Python's keywords (`in`, `from`, `is`, ...) cannot be used either.
     """
+    if name.isidentifier() and name.isascii():
+        return Finding(f"`{name}` is a word of the expression language and cannot be a name", span)
     return Finding(f"`{name}` is not a name", span, help="use letters, digits and _, and no digit first")
 
 

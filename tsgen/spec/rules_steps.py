@@ -1,4 +1,4 @@
-"""Rules about schedules and tasks as text (codes TS220 to TS259): which step may stand where, and with what arguments."""
+"""Rules about schedules and tasks as text (codes TS220 to TS259): what may stand where, with what arguments."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def outside_tile_loop(what: str, span: Span) -> Finding:
     Before and after all tiles only `if`, `for`, barrier, pdl and completion steps, `skip`, and works that are auxiliary
     or belong to rmem are possible: a pipeline step there would not be balanced for zero tiles.
     """
-    return Finding(
-        f"{what} cannot stand outside `work_tile_loop`", span, help="move it into the loop"
-    )
+    return Finding(f"{what} cannot stand outside `work_tile_loop`", span, help="move it into the loop")
 
 
 @error("TS223", "skippable-place")
@@ -121,7 +119,9 @@ def unknown_step_target(name: str, near: str | None, span: Span) -> Finding:
 
 
 @error("TS231", "unknown-method")
-def unknown_method(target: str, method: str, known: tuple[str, ...], near: str | None, span: Span, why: str = "") -> Finding:
+def unknown_method(
+    target: str, method: str, known: tuple[str, ...], near: str | None, span: Span, why: str = ""
+) -> Finding:
     """A step calls a method that its target does not have.
 
     Pipelined resources have the pipeline's steps and their works; resources without a pipeline have their works only.
@@ -146,7 +146,10 @@ def missing_argument(work: str, name: str, span: Span, declared: Span) -> Findin
     Every name in `takes` and `static` is given at each call, by keyword.
     """
     return Finding(
-        f"`{work}` needs the argument `{name}`", span, help=f"write `{name}=...`", related=(Related("declared here", declared),)
+        f"`{work}` needs the argument `{name}`",
+        span,
+        help=f"write `{name}=...`",
+        related=(Related("declared here", declared),),
     )
 
 
@@ -166,7 +169,9 @@ def positional_argument(work: str, names: tuple[str, ...], span: Span) -> Findin
     Arguments of works are given by keyword, so that the line says what they are.
     """
     shown = ", ".join(f"{n}=..." for n in names)
-    return Finding(f"`{work}` takes its arguments by keyword", span, help=f"write `({shown})`" if names else "remove it")
+    return Finding(
+        f"`{work}` takes its arguments by keyword", span, help=f"write `({shown})`" if names else "remove it"
+    )
 
 
 @error("TS236", "result-count")
@@ -187,9 +192,13 @@ def group_step(target: str, method: str, group: str, mode: str, on_group: tuple[
     """
     if target == group:
         return Finding(
-            f"`{method}` of the {mode} group `{group}` stands on its members", span, help=f"the group has {listed(on_group)}"
+            f"`{method}` of the {mode} group `{group}` stands on its members",
+            span,
+            help=f"the group has {listed(on_group)}",
         )
-    return Finding(f"`{method}` of `{target}` belongs to the {mode} group `{group}`", span, help=f"write `{group}.{method}()`")
+    return Finding(
+        f"`{method}` of `{target}` belongs to the {mode} group `{group}`", span, help=f"write `{group}.{method}()`"
+    )
 
 
 @error("TS238", "scope-of-token")
@@ -199,7 +208,9 @@ def token_scope(name: str, span: Span, assigned: Span) -> Finding:
     A token assigned inside a loop, guard or skippable block is known to the end of that block only.
     """
     return Finding(
-        f"`{name}` is assigned in a block that may not run before this", span, related=(Related("assigned here", assigned),)
+        f"`{name}` is assigned in a block that may not run before this",
+        span,
+        related=(Related("assigned here", assigned),),
     )
 
 
@@ -265,4 +276,6 @@ def no_pipeline(target: str, method: str, span: Span) -> Finding:
 
     Without `pipeline` a resource has no stages to acquire or wait for; its accesses are ordered by barriers.
     """
-    return Finding(f"`{target}` has no pipeline, so it has no `{method}`", span, help="give it a `pipeline`, or use a barrier")
+    return Finding(
+        f"`{target}` has no pipeline, so it has no `{method}`", span, help="give it a `pipeline`, or use a barrier"
+    )

@@ -136,7 +136,9 @@ def reserved_work(name: str, span: Span) -> Finding:
 
     `acquire`, `commit`, `wait`, `release`, their `try_` forms, `skip` and the queue's steps are not available as names.
     """
-    return Finding(f"`{name}` is a step of pipelines or queues and cannot name a work", span, help="choose another name")
+    return Finding(
+        f"`{name}` is a step of pipelines or queues and cannot name a work", span, help="choose another name"
+    )
 
 
 @error("TS214", "body-syntax")
@@ -162,8 +164,8 @@ def body_synchronises(name: str, instead: str, span: Span) -> Finding:
 def body_name(name: str, near: str | None, span: Span) -> Finding:
     """A body uses a name that nothing binds.
 
-    Bound are the work's arguments, own fields, `reads` and `writes`, tensors, axes, `let` values, dims, params, `stage`,
-    `thread`, `threads`, `warp`, `lane`, the modules `cute`, `cutlass` and `math`, and Python's built-in functions.
+    Bound are the work's arguments, own fields, `reads` and `writes`, tensors, axes, `let` values, dims, params,
+    `stage`, `thread`, `threads`, `warp`, `lane`, the modules `cute`, `cutlass` and `math`, and Python's built-ins.
     """
     return Finding(f"unknown name `{name}` in the body", span, help=f"did you mean `{near}`?" if near else None)
 
@@ -184,6 +186,4 @@ def box_shape(source: str, box: str, to: str, shape: str, span: Span, to_span: S
     A window's shape is what it takes along each dimension, without those where one index is picked. It must be the
     shape of the destination, except for leading 1s.
     """
-    return Finding(
-        f"`{source}` is {box}, but `{to}` is {shape}", span, related=(Related(f"{to} is {shape}", to_span),)
-    )
+    return Finding(f"`{source}` is {box}, but `{to}` is {shape}", span, related=(Related(f"{to} is {shape}", to_span),))

@@ -6,7 +6,6 @@ import math
 import re
 import tomllib
 from dataclasses import dataclass, field
-from typing import Union
 
 from tsgen.diagnostics import Diagnostic, Span
 from tsgen.spec import rules_file as rules
@@ -36,7 +35,7 @@ class _Value:
     end: int
 
 
-_Place = Union[_Table, _Array, _Value]
+_Place = _Table | _Array | _Value
 
 
 def read_toml(text: str) -> tuple[list[Node], list[Diagnostic]]:
@@ -60,7 +59,9 @@ def _syntax(text: str, message: str) -> Diagnostic:
     problem = problem[:1].lower() + problem[1:]
     if place is None:
         line = text.count("\n") + 1
-        return rules.toml_syntax(problem.replace("(at end of document)", "at the end of the file"), Span(line, 1, line, 2))
+        return rules.toml_syntax(
+            problem.replace("(at end of document)", "at the end of the file"), Span(line, 1, line, 2)
+        )
     line, column = int(place.group(1)), int(place.group(2))
     return rules.toml_syntax(problem, Span(line, column, line, column + 1))
 

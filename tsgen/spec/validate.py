@@ -1,7 +1,7 @@
 """Validation of a document against the JSON Schema, with places and in the words of the language.
 
-It reads the same schema that `tsgen schema` prints, the subset of draft-07 that it uses; tests compare its verdicts with
-those of the `jsonschema` package, whose import alone would take a third of the time that `check` may take.
+It reads the same schema that `tsgen schema` prints, the subset of draft-07 that it uses. Tests compare its verdicts
+with those of the `jsonschema` package, whose import alone would take a third of the time that `check` may take.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import cast
 from tsgen.diagnostics import Diagnostic, Span
 from tsgen.spec import rules_file, rules_schema
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
-from tsgen.spec.schema import Schema, schema
+from tsgen.spec.schema import schema
+from tsgen.spec.schema_forms import NAME, Schema
 
+_NAME = re.compile(NAME)
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 
 
@@ -56,7 +58,7 @@ class _Validator:
         """Follows `$ref`, also the one within `allOf` that stands beside a description."""
         while True:
             if "allOf" in s:
-                (s,) = cast("list[Schema]", s["allOf"])
+                s = cast("list[Schema]", s["allOf"])[0]
             elif "$ref" in s:
                 s = self.definitions[cast(str, s["$ref"]).rsplit("/", 1)[1]]
             else:
@@ -75,7 +77,12 @@ class _Validator:
         if isinstance(node, ScalarNode):
             if isinstance(node.value, bool) and "string" in _listed(s) and not node.quoted:
                 return rules_file.yaml_boolean(node.source, expected, node.span)
-            if isinstance(node.value, str) and not node.quoted and _EXPONENT.fullmatch(node.value) and "number" in _listed(s):
+            if (
+                isinstance(node.value, str)
+                and not node.quoted
+                and _EXPONENT.fullmatch(node.value)
+                and "number" in _listed(s)
+            ):
                 return rules_file.yaml_number_text(node.value, _dotted(node.value), node.span)
         empty = isinstance(node, ScalarNode) and node.value is None
         span = key_span if empty or not isinstance(node, ScalarNode) else node.span
@@ -196,7 +203,7 @@ class _Validator:
         what = _quoted(key) if key is not None else cast(str, s["title"])
         for name in _required(s):
             if name not in node.entries:
-                doc = cast("str | None", self.doc(properties[name]))
+                doc = self.doc(properties[name])
                 self.found.append(rules_schema.missing_key(name, cast(str, s["title"]), doc, key_span))
         least, most = cast(int, s.get("minProperties", 0)), cast("int | None", s.get("maxProperties"))
         count = len(node.entries)
@@ -207,7 +214,7 @@ class _Validator:
             if name in properties:
                 self.check(value, properties[name], name, span)
             elif isinstance(extra, dict):
-                if not name.isidentifier() or not name.isascii():
+                if not _NAME.match(name):
                     self.found.append(rules_schema.bad_name(name, span))
                 self.check(value, extra, name, span)
             else:
@@ -215,8 +222,8 @@ class _Validator:
                 title = cast(str, s["title"])
                 self.found.append(rules_schema.unknown_key(name, title, near, tuple(properties), span))
 
-    def doc(self, s: Schema) -> object:
-        return s.get("description") or self.resolved(s).get("description")
+    def doc(self, s: Schema) -> str | None:
+        return cast("str | None", s.get("description") or self.resolved(s).get("description"))
 
 
 def describe(node: Node) -> str:

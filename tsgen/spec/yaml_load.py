@@ -23,8 +23,6 @@ _FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*([eE][-+][0-9]+)?|[-+]?\.[0-9]+([eE][-+
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _ODD = re.compile(r"[-+]?(0b[01_]+|0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[0-9]+_[0-9_]*(\.[0-9_]*)?)")
 
-_Mark = yaml.Mark
-
 
 def read_yaml(text: str) -> tuple[list[Node], list[Diagnostic]]:
     """The documents of a YAML text, and findings that do not stop the reading. Raises SpecError on syntax errors."""
@@ -58,16 +56,17 @@ class _Reader:
             raise SpecError(rules.too_large("entries", MAX_NODES, span))
 
     def node(self, event: yaml.Event, depth: int) -> Node:
-        span = _span(event.start_mark, event.end_mark)
+        span = _span(event)
         if depth > MAX_DEPTH:
             raise SpecError(rules.too_large("levels", MAX_DEPTH, span))
         if isinstance(event, yaml.AliasEvent):
-            return self.alias(event.anchor, span)
+            return self.alias(event.anchor or "", span)
+        assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         self.counted(1, span)
-        before = self.count
-        if event.anchor is not None:
-            self.open.add(event.anchor)
-        if event.tag not in (None, "!") or (event.tag == "!" and not isinstance(event, yaml.ScalarEvent)):
+        before, anchor = self.count, event.anchor
+        if anchor is not None:
+            self.open.add(anchor)
+        if event.tag is not None and (event.tag != "!" or isinstance(event, yaml.CollectionStartEvent)):
             self.diagnostics.append(rules.yaml_tag(event.tag, span))
         if isinstance(event, yaml.ScalarEvent):
             node: Node = self.scalar(event)
@@ -75,9 +74,9 @@ class _Reader:
             node = self.sequence(event, depth)
         else:
             node = self.mapping(event, depth)
-        if event.anchor is not None:
-            self.open.discard(event.anchor)
-            self.anchors[event.anchor] = (node, self.count - before + 1)
+        if anchor is not None:
+            self.open.discard(anchor)
+            self.anchors[anchor] = (node, self.count - before + 1)
         return node
 
     def alias(self, name: str, span: Span) -> Node:
@@ -87,18 +86,18 @@ class _Reader:
         self.counted(size, span)
         return node
 
-    def sequence(self, event: yaml.Event, depth: int) -> ListNode:
+    def sequence(self, event: yaml.CollectionStartEvent, depth: int) -> ListNode:
         items: list[Node] = []
         while not isinstance(e := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(e, depth + 1))
         return ListNode(tuple(items), _collection_span(event, e, items[0].span if items else None))
 
-    def mapping(self, event: yaml.Event, depth: int) -> MapNode:
+    def mapping(self, event: yaml.CollectionStartEvent, depth: int) -> MapNode:
         entries: dict[str, Entry] = {}
         merged: list[MapNode] = []
         first: Span | None = None
         while not isinstance(e := next(self.events), yaml.MappingEndEvent):
-            key_span = _span(e.start_mark, e.end_mark)
+            key_span = _span(e)
             first = first or key_span
             key = self.key(e, depth)
             value = self.node(next(self.events), depth + 1)
@@ -134,21 +133,22 @@ class _Reader:
 
     def cut(self, key: str, span: Span, value: Node) -> None:
         """Finds a value that a comma of its own has cut: `{end: max(a, b)}` gives the key `b)` without a value."""
-        if isinstance(value, ScalarNode) and value.value is None and not value.quoted and key.count(")") > key.count("("):
+        empty = isinstance(value, ScalarNode) and value.value is None
+        if empty and key.count(")") > key.count("("):
             self.diagnostics.append(
                 rules.yaml_quotes(f"a comma before `{key}` ends the value", span, 'quote it: "max(a, b)"')
             )
 
-    def scalar(self, event: yaml.Event) -> ScalarNode:
-        span = _span(event.start_mark, event.end_mark)
+    def scalar(self, event: yaml.ScalarEvent) -> ScalarNode:
+        span = _span(event)
         style = event.style
         if style in ("'", '"'):
             if span.line == span.end_line:
                 span = Span(span.line, span.column + 1, span.end_line, span.end_column - 1)
             return ScalarNode(event.value, span, event.value, True)
         if style in ("|", ">"):
-            line = event.start_mark.line + 1
-            head = next((x for x in self.lines[line : event.end_mark.line + 1] if x.strip()), "")
+            line = span.line  # the text begins on the line after this one; lines here count from 0
+            head = next((x for x in self.lines[line : span.end_line] if x.strip()), "")
             place = Span(span.line, span.column, span.line, span.column + 1)
             return ScalarNode(event.value, place, event.value, True, line + 1, len(head) - len(head.lstrip(" ")))
         if not event.implicit[0] and event.tag is not None:
@@ -178,18 +178,20 @@ class _Reader:
         return source
 
 
-def _span(start: _Mark, end: _Mark) -> Span:
-    if end.line == start.line and end.column == start.column:
+def _span(event: yaml.Event) -> Span:
+    start, end = event.start_mark, event.end_mark
+    assert start is not None and end is not None
+    if (end.line, end.column) == (start.line, start.column):
         return Span(start.line + 1, start.column + 1, start.line + 1, start.column + 2)
     return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
 
-def _collection_span(start: yaml.Event, end: yaml.Event, first: Span | None) -> Span:
-    """Of `{...}` and `[...]` on one line all of it; of others the first entry, so that a caret has a word to point at."""
-    if start.flow_style and start.start_mark.line == end.end_mark.line:
-        return _span(start.start_mark, end.end_mark)
-    mark = start.start_mark
-    return first or Span(mark.line + 1, mark.column + 1, mark.line + 1, mark.column + 2)
+def _collection_span(start: yaml.CollectionStartEvent, end: yaml.Event, first: Span | None) -> Span:
+    """Of `{...}` and `[...]` on one line all of it; of others the first entry: a caret wants a word to point at."""
+    opening, closing = _span(start), _span(end)
+    if start.flow_style and opening.line == closing.end_line:
+        return Span(opening.line, opening.column, closing.end_line, closing.end_column)
+    return first or Span(opening.line, opening.column, opening.line, opening.column + 1)
 
 
 def _at(text: str, position: int) -> Span:
@@ -198,7 +200,7 @@ def _at(text: str, position: int) -> Span:
     return Span(line, column, line, column + 1)
 
 
-def _mark(mark: _Mark | None) -> Span | None:
+def _mark(mark: yaml.Mark | None) -> Span | None:
     return None if mark is None else Span(mark.line + 1, mark.column + 1, mark.line + 1, mark.column + 2)
 
 
@@ -210,7 +212,8 @@ def _syntax(text: str, e: yaml.MarkedYAMLError) -> Diagnostic:
     char = line[span.column - 1 : span.column]
     problem = e.problem or "unreadable"
     if "expected ',' or" in problem and char in ("[", "{") and line[span.column - 2 : span.column - 1].strip():
-        return rules.yaml_quotes(f"`{char}` ends the text before it, within the `{{}}` or `[]` of YAML", span, _quoted(line, span))
+        reason = f"`{char}` ends the text before it, within the `{{}}` or `[]` of YAML"
+        return rules.yaml_quotes(reason, span, _quoted(line, span))
     if "mapping values are not allowed" in problem:
         return rules.yaml_quotes("`: ` within a value starts another mapping", span, "quote the value")
     if "cannot start any token" in problem and char:
@@ -218,7 +221,8 @@ def _syntax(text: str, e: yaml.MarkedYAMLError) -> Diagnostic:
             return rules.yaml_syntax("a tab indents the line; YAML wants spaces", None, span, None)
         return rules.yaml_quotes(f"a text cannot start with `{char}`", span, "quote the value")
     if "block sequence entries are not allowed" in problem:
-        return rules.yaml_quotes("`- ` within a value starts a list", span, "quote the value, or write -x without a blank")
+        help = "quote the value, or write -x without a blank"
+        return rules.yaml_quotes("`- ` within a value starts a list", span, help)
     if "did not find expected alphabetic or numeric character" in problem:
         return rules.yaml_quotes(f"a text cannot start with `{char or '*'}`", span, "quote the value")
     return rules.yaml_syntax(problem, e.context, span, _mark(e.context_mark))

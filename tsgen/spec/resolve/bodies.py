@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Mapping
 
 from tsgen.diagnostics import Span
 from tsgen.model.kernel import Work
@@ -14,25 +13,27 @@ from tsgen.spec.node import ScalarNode
 from tsgen.spec.resolve.context import BUILTINS, MODULES, Context, Head, TensorHead
 from tsgen.spec.resolve.refs import Scope
 
-_STEP = "schedule it as a step"
-SYNCHRONISES: Mapping[str, str] = {  # pattern of a called name or of inline PTX -> what to do instead
-    r"mbarrier\w*": "pipelines own the mbarriers; use acquire, commit, wait and release",
-    r"(cute\.arch\.)?barrier(_arrive)?|named_?barrier\w*|NamedBarrier|bar\.(sync|arrive|red)|barrier\.(cta|sync|arrive)": (
-        "declare a `barrier` resource and schedule its sync()"
+_BARRIER = "declare a `barrier` resource and schedule its sync()"
+SYNCHRONISES: tuple[tuple[str, str], ...] = (  # names of the DSL, instructions in inline PTX -> what to do instead
+    (r"mbar(rier)?(_\w+)?|mbarrier\.\S+", "pipelines own the mbarriers: use acquire, commit, wait and release"),
+    (r"barrier(_arrive)?|NamedBarrier|agent_sync|SyncObject", _BARRIER),
+    (r"bar\.(sync|arrive|red)\S*|barrier\.(cta|sync|arrive|red)\S*", _BARRIER),
+    (r"sync_?threads|__syncthreads", _BARRIER),
+    (r"sync_?warp|__syncwarp|bar\.warp\.sync", "warp syncs are derived"),
+    (r"griddepcontrol\w*|griddepcontrol\.\w+", "schedule wait_griddep() or launch_griddep() of a `pdl` resource"),
+    (
+        r"cp_async_(bulk_)?wait_group|cp\.async\.(bulk\.)?wait_\S+",
+        "schedule `cp_async.wait_group` or `bulk.wait_group`",
     ),
-    r"sync_?threads|__syncthreads": "declare a `barrier` resource and schedule its sync()",
-    r"sync_?warp|__syncwarp|bar\.warp\.sync": "warp syncs are derived",
-    r"griddepcontrol\w*|griddepcontrol\.\w+": "schedule `wait_griddep()` or `launch_griddep()` of a `pdl` resource",
-    r"cp_async_(bulk_)?(wait|commit)_group\w*|cp_async_wait\w*|cp\.async\.(bulk\.)?(wait_group|wait_all|commit_group)\S*": (
-        "schedule `cp_async.wait_group(n)` or `bulk.wait_group(n)`"
-    ),
-    r"cp_async_mbarrier\w*": "commit of the pipeline makes the arrival",
-    r"(warpgroup\.)?wait_group|wgmma\.wait_group\S*|warpgroup_wait\w*": "schedule `wgmma.wait_group(n)`",
-    r"tcgen05\.(commit|wait)\S*|tcgen05_(commit|wait)\w*|fence_view_async_tmem_\w+": _STEP,
-    r"cluster_(arrive|wait|sync)\w*|barrier\.cluster\.\w+": "clusters are synchronised by pipelines",
-    r"setmaxregister_\w+|warpgroup_reg_(alloc|dealloc)|setmaxnreg\S*": "write `num_registers` in the task",
-}
-_FORBIDDEN = [(re.compile(p), instead) for p, instead in SYNCHRONISES.items()]
+    (r"cp_async_mbarrier_\w+|cp\.async\.mbarrier\S*", "`commit` of the pipeline makes the arrival"),
+    (r"(warpgroup\.)?wait_group|wgmma\.wait_group\S*", "schedule `wgmma.wait_group(n)`"),
+    (r"tcgen05\.(commit|wait)\S*", "use commit or release of the pipeline, wait_ld() or wait_st()"),
+    (r"fence_view_async_tmem_\w+", "schedule `tcgen05.wait_ld()` or `tcgen05.wait_st()`"),
+    (r"cluster_(arrive|wait)\w*|barrier\.cluster\.\S+", "clusters are synchronised by pipelines"),
+    (r"setmaxregister_\w+|warpgroup_reg_\w+|setmaxnreg\S*", "write `num_registers` in the task"),
+    (r"(cutlass\.)?pipeline\.\w+", "declare a `pipeline` and schedule its steps"),
+)
+_FORBIDDEN = [(re.compile(p), instead) for p, instead in SYNCHRONISES]
 _KNOWN = frozenset(dir(builtins))
 
 

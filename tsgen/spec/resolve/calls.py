@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Literal
 
 from tsgen.diagnostics import Span
 from tsgen.model.algebra import Poly, canonical, substitute
-from tsgen.model.expr import Const, Expr, Name, Placed, names, text, walk
+from tsgen.model.expr import Const, Expr, Name, Placed, text, walk
 from tsgen.model.kernel import Group, Work
 from tsgen.model.methods import ENGINES, GROUP_METHODS, METHODS, Method, Receiver
 from tsgen.model.steps import CallKind, CallStep, Step
@@ -18,7 +19,7 @@ from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ScalarNode
 from tsgen.spec.parse import ParsedCall, parse_call
 from tsgen.spec.resolve.context import Context
-from tsgen.spec.resolve.refs import Scope, bind, bind_instance
+from tsgen.spec.resolve.refs import Scope, UnknownName, bind, bind_instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,11 @@ class Calls:
     groups: Mapping[str, Group]
     keys: dict[Poly, str] = field(default_factory=dict)  # of conditions, shared by all schedules
     ended: dict[str, Span] = field(default_factory=dict)  # tokens whose block is over
+    assigned: Mapping[str, Span] = field(default_factory=dict)  # all tokens of the schedule
 
-    def fresh(self) -> Calls:
+    def fresh(self, assigned: Mapping[str, Span]) -> Calls:
         """For the next schedule: conditions' keys are shared, tokens are not."""
-        return replace(self, ended={})
+        return replace(self, ended={}, assigned=assigned)
 
     def forget(self, tokens: Mapping[str, Token], kept: Mapping[str, Token]) -> None:
         """Remembers the tokens that end here, for the message of a later use."""
@@ -69,14 +71,22 @@ class Calls:
         )
 
     def argument(self, e: Expr, scope: Scope, span: Span, static: bool, where: str) -> Placed:
-        try:
+        with self.explaining(scope, span):
             bound, _ = bind(self.ctx, e, replace(scope, where=where, time="compile" if static else "step"), span)
-        except SpecError:
-            for name in names(e):
-                if name in self.ended and name not in scope.locals:
-                    raise SpecError(rules_steps.token_scope(name, span, self.ended[name])) from None
-            raise
         return Placed(bound, span)
+
+    @contextmanager
+    def explaining(self, scope: Scope, span: Span) -> Iterator[None]:
+        """Says of an unknown name what is wrong with it, where a step of the schedule does assign it."""
+        try:
+            yield
+        except UnknownName as e:
+            name = e.name
+            if name in scope.locals or name not in self.assigned:
+                raise
+            if name in self.ended:
+                raise SpecError(rules_steps.token_scope(name, span, self.ended[name])) from None
+            raise SpecError(rules_steps.token_later(name, span, self.assigned[name])) from None
 
     # -- targets -------------------------------------------------------------------------------------------------
 
@@ -84,7 +94,7 @@ class Calls:
         """What the target is, and the registry's entry of the method (None for works). Raises SpecError."""
         ctx, target = self.ctx, call.target
         if target in ENGINES:
-            return "completion", self.method(call, cast(Receiver, target), span)
+            return "completion", self.method(call, target, span)
         if target in self.groups:
             return "group", self.group_method(call, self.groups[target], span)
         if target in ctx.absent:
@@ -94,9 +104,9 @@ class Calls:
             known = [*ctx.resources, *ctx.tensors, *self.groups, *ENGINES]
             raise SpecError(rules_steps.unknown_step_target(target, ctx.near(target, known), span))
         if head is not None and head.kind in ("work_queue", "barrier", "pdl"):
-            receiver = cast(Receiver, "queue" if head.kind == "work_queue" else head.kind)
+            kind: Literal["queue", "barrier", "pdl"] = "queue" if head.kind == "work_queue" else head.kind
             if not self.has_work(call):
-                return cast(CallKind, receiver), self.method(call, receiver, span)
+                return kind, self.method(call, kind, span)
         if call.method in METHODS["pipeline"] and not self.has_work(call):
             if head is None or not head.pipelined:
                 raise SpecError(rules_steps.no_pipeline(target, call.method, span))
@@ -215,5 +225,3 @@ class Calls:
         """One text for all conditions that are equal in canonical form."""
         keyed = self.keyed(e, tokens)
         return self.keys.setdefault(canonical(keyed, self.ctx.env), text(keyed))
-
-

@@ -20,6 +20,7 @@ from tsgen.spec.rules_expr import expression_value, not_compile_time
 
 TIMES: tuple[Time, ...] = ("compile", "launch", "tile", "step")
 BUILTINS: Mapping[str, Time] = {"sms": "launch", "thread": "step", "threads": "step", "warp": "step", "lane": "step"}
+MAX_INSTANCES = 64  # of one `each`; a block has 32 warps and 16 barriers
 MODULES = ("cute", "cutlass", "math", "stage")  # names that only bodies see
 
 
@@ -125,16 +126,23 @@ class Context:
             return not_compile_time(text(e), name, span)
         return rules.unknown_name(name, self.near(name, [*self.env, *BUILTINS]), span)
 
-    def integer(self, node: Node, local: Mapping[str, Scalar] | None = None, *, low: int | None = None) -> int:
-        """The value of an integer expression, at least `low`. Raises SpecError."""
+    def integer(
+        self,
+        node: Node,
+        local: Mapping[str, Scalar] | None = None,
+        *,
+        low: int | None = None,
+        high: int | None = None,
+    ) -> int:
+        """The value of an integer expression from `low` to `high`. Raises SpecError."""
         e = self.parse(node)
         v = self.value(e, node.span, local)
         if isinstance(v, float) and v.is_integer():
             v = int(v)
         if isinstance(v, bool) or not isinstance(v, int):
             raise SpecError(expression_value(text(e), f"it is {show(v)}, an integer is wanted", node.span))
-        if low is not None and v < low:
-            raise SpecError(rules.too_small(text(e), v, low, node.span))
+        if (low is not None and v < low) or (high is not None and v > high):
+            raise SpecError(rules.out_of_range(text(e), v, low, high, node.span))
         return v
 
     def boolean(self, node: Node, local: Mapping[str, Scalar] | None = None) -> bool:
@@ -163,7 +171,7 @@ class Context:
         assert isinstance(each, MapNode)
         ((var, span, count),) = each.items()
         self.local_name(var, "an `each` variable", span)
-        return Each(var, self.integer(count, low=1))
+        return Each(var, self.integer(count, low=1, high=MAX_INSTANCES))
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -173,8 +181,8 @@ class Context:
         return found[0] if found else None
 
     def local_name(self, name: str, what: str, span: Span, *, field: bool = False) -> None:
-        """A name of smaller scope may not hide one of the kernel, except that a field may be named like a tensor or resource."""
-        if name in BUILTINS or name in MODULES:
+        """A name of smaller scope may not hide one of the kernel; fields may be named like tensors or resources."""
+        if name in BUILTINS or name in MODULES or (field and name == "T"):
             self.add(rules.reserved_name(name, what, span))
             return
         other = self.symbols.get(name)
@@ -227,4 +235,3 @@ def strings(node: Node | None) -> list[tuple[str, Span]]:
 
 def placed(e: Expr, node: Node) -> Placed:
     return Placed(e, node.span)
-

@@ -13,11 +13,11 @@ from tsgen.spec.resolve.calls import Calls
 from tsgen.spec.resolve.context import Context, string, strings
 from tsgen.spec.resolve.launch import resolve_assume, resolve_launch
 from tsgen.spec.resolve.params import resolve_params
-from tsgen.spec.resolve.resources import resource_heads, resolve_resource, spans_of
+from tsgen.spec.resolve.resources import resolve_resource, resource_heads, spans_of
 from tsgen.spec.resolve.rest import resolve_graph, resolve_groups, resolve_memory, resolve_reference
 from tsgen.spec.resolve.tasks import resolve_tasks
 from tsgen.spec.resolve.tensors import resolve_tensor, tensor_heads
-from tsgen.spec.resolve.works import resolve_works
+from tsgen.spec.resolve.works import Owner, resolve_works
 
 
 def targets_of(root: MapNode) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def _kernel(
     launch = resolve_launch(ctx)
     ctx.lets = launch.lets
     launch = resolve_assume(ctx, launch)
-    owners = (*(t for t in ctx.tensors.values() if t.present), *ctx.resources.values())
+    owners: tuple[Owner, ...] = (*(t for t in ctx.tensors.values() if t.present), *ctx.resources.values())
     works = {owner.name: resolve_works(ctx, owner) for owner in owners}
     tensors: dict[str, Tensor] = {}
     for tensor in ctx.tensors.values():
@@ -113,4 +113,3 @@ def _kernel(
         root.key_span("kernel"),
         spans_of(root),
     )
-

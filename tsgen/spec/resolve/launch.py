@@ -10,6 +10,8 @@ from tsgen.spec.errors import SpecError
 from tsgen.spec.resolve.context import Context, mapping, strings
 from tsgen.spec.resolve.refs import Scope, bind_node, timed_node
 
+MAX_CLUSTER = 64  # CTAs along one axis; the hardware allows 16 in all
+
 
 def resolve_launch(ctx: Context) -> Launch:
     """Declares axes and `let` names, in this order, and binds everything under `launch`."""
@@ -22,9 +24,7 @@ def resolve_launch(ctx: Context) -> Launch:
     optional = []
     for name, span in strings(node.get("optional")):
         symbol = ctx.symbols.get(name)
-        leading = all(
-            text(t.shape[0]) == name for t in ctx.tensors.values() if any(text(s) == name for s in t.shape)
-        )
+        leading = all(text(t.shape[0]) == name for t in ctx.tensors.values() if any(text(s) == name for s in t.shape))
         if symbol is None or symbol.kind != "dim" or not leading:
             ctx.add(rules_parts.optional_dim(name, span))
         optional.append(name)
@@ -65,16 +65,23 @@ def _axes(ctx: Context, lets: tuple[Let, ...]) -> tuple[Axis, ...]:
                 raise SpecError(rules_parts.extent_cycle(name, extent.span))
             count = cluster.get(name)
             expr: Expr = Const(1) if count is None else ctx.parse(count)
-            found.append(Axis(name, bound.expr, 1 if count is None else ctx.integer(count, low=1), expr, span))
+            found.append(
+                Axis(name, bound.expr, 1 if count is None else ctx.integer(count, low=1, high=MAX_CLUSTER), expr, span)
+            )
     return tuple(found)
 
 
 def _uses_extent(e: Expr, lets: dict[str, Expr]) -> bool:
-    return any(
-        (isinstance(x, Call) and x.function == "extent")
-        or (isinstance(x, Name) and x.id in lets and _uses_extent(lets[x.id], lets))
-        for x in walk(e)
-    )
+    """Whether an expression uses `extent()`, itself or through `let` values."""
+    todo, seen = [e], set()
+    while todo:
+        for x in walk(todo.pop()):
+            if isinstance(x, Call) and x.function == "extent":
+                return True
+            if isinstance(x, Name) and x.id in lets and x.id not in seen:
+                seen.add(x.id)
+                todo.append(lets[x.id])
+    return False
 
 
 def resolve_assume(ctx: Context, launch: Launch) -> Launch:
@@ -90,8 +97,4 @@ def resolve_assume(ctx: Context, launch: Launch) -> Launch:
             except (NotConstant, NoValue):
                 pass
             found.append(p)
-    return Launch(
-        launch.axes, launch.optional, launch.lets, tuple(found), launch.pdl, launch.min_blocks, launch.span
-    )
-
-
+    return Launch(launch.axes, launch.optional, launch.lets, tuple(found), launch.pdl, launch.min_blocks, launch.span)

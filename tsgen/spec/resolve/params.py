@@ -20,9 +20,12 @@ def variant_names(root: MapNode) -> tuple[str, ...]:
     return tuple(mapping(root.get("variants")).entries)
 
 
-def resolve_params(
-    ctx: Context, variant: str | None, sets: Mapping[str, str]
-) -> Mapping[str, Mapping[str, Scalar]]:
+def param_names(root: MapNode) -> tuple[str, ...]:
+    """The params that a document has, in order."""
+    return tuple(mapping(root.get("params")).entries)
+
+
+def resolve_params(ctx: Context, variant: str | None, sets: Mapping[str, str]) -> Mapping[str, Mapping[str, Scalar]]:
     """Fills `ctx.params` and `ctx.env` in order, and returns the variants' values. `sets` wins over the variant."""
     nodes = mapping(ctx.root.get("params"))
     variants = mapping(ctx.root.get("variants"))
@@ -31,9 +34,11 @@ def resolve_params(
     if variant is not None:
         if variant not in variants.entries:
             near = ctx.near(variant, variants.entries)
-            raise SpecError(rules.unknown_variant(variant, tuple(variants.entries), near, ctx.root.key_span("variants")))
+            raise SpecError(
+                rules.unknown_variant(variant, tuple(variants.entries), near, ctx.root.key_span("variants"))
+            )
         chosen = {k: n for k, _, n in mapping(variants.get(variant)).items()}
-    for name, span, node in variants.items():
+    for name, _, node in variants.items():
         for key, key_span, _ in mapping(node).items():
             if key not in nodes.entries:
                 ctx.add(rules.unknown_param(key, f"variant `{name}`", ctx.near(key, nodes.entries), key_span))
@@ -116,5 +121,3 @@ def _variant(ctx: Context, node: MapNode) -> Mapping[str, Scalar]:
         with ctx.catching():
             values[key] = ctx.value(ctx.parse(value), value.span)
     return values
-
-

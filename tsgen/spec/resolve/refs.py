@@ -22,6 +22,14 @@ from tsgen.spec.resolve.context import BUILTINS, TIMES, Context, Head
 from tsgen.spec.rules_expr import expression_syntax, not_compile_time
 
 
+class UnknownName(SpecError):
+    """An expression uses a name that its scope does not have."""
+
+    def __init__(self, name: str, near: str | None, span: Span) -> None:
+        super().__init__(rules.unknown_name(name, near, span))
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Where an expression stands: the latest time its values may have, and the names it sees besides the kernel's.
@@ -88,7 +96,7 @@ class _Binder:
         if symbol is not None:
             hint = "write `resource.field`" if symbol.kind == "resource" else None
             raise SpecError(rules.not_a_value(name, symbol.kind, self.span, hint))
-        raise SpecError(rules.unknown_name(name, ctx.near(name, self.candidates()), self.span))
+        raise UnknownName(name, ctx.near(name, self.candidates()), self.span)
 
     def absent_field(self, name: str) -> bool:
         return self.scope.owner is not None and name in self.scope.owner.absent_fields
@@ -123,7 +131,9 @@ class _Binder:
             return self.of_field(scope.owner, Ref(scope.owner.name, None, e.name, e.window, e.transposed))
         tensor = ctx.tensors.get(e.name)
         if e.name in scope.locals:
-            raise SpecError(rules.not_a_value(text(e), "window of a value", self.span, "only fields and tensors have windows"))
+            raise SpecError(
+                rules.not_a_value(text(e), "window of a value", self.span, "only fields and tensors have windows")
+            )
         if tensor is not None and tensor.present:
             return self.of_tensor(e)
         if e.name in ctx.absent or self.absent_field(e.name):
@@ -133,7 +143,7 @@ class _Binder:
             raise SpecError(rules.not_a_value(e.name, "resource", self.span, help))
         if e.name in ctx.symbols:
             raise SpecError(rules.not_a_value(text(e), f"window of a {ctx.symbols[e.name].kind}", self.span))
-        raise SpecError(rules.unknown_name(e.name, ctx.near(e.name, self.candidates()), self.span))
+        raise UnknownName(e.name, ctx.near(e.name, self.candidates()), self.span)
 
     def of_tensor(self, e: Ref) -> Ref:
         head = self.ctx.tensors[e.name]
@@ -160,11 +170,12 @@ class _Binder:
             if e.resource in ctx.symbols:
                 raise SpecError(rules.not_a_value(text(e), f"field of a {ctx.symbols[e.resource].kind}", self.span))
             raise SpecError(rules.unknown_name(e.resource, ctx.near(e.resource, known), self.span))
-        return self.of_field(head, replace(e, instance=self.instance(head.name, head.each, e.instance, head is self.scope.owner)))
+        return self.of_field(
+            head, replace(e, instance=self.instance(head.name, head.each, e.instance, head is self.scope.owner))
+        )
 
     def instance(self, name: str, each: Each | None, index: Expr | None, own: bool) -> Expr | None:
-        bound = bind_instance(self.ctx, name, each, index, self.scope, self.span, optional=own)
-        return bound
+        return bind_instance(self.ctx, name, each, index, self.scope, self.span, optional=own)
 
     def of_field(self, head: Head, e: Ref) -> Ref:
         dims = head.fields.get(e.name)
@@ -174,7 +185,9 @@ class _Binder:
             raise SpecError(rules.unknown_field(head.name, e.name, self.ctx.near(e.name, head.fields), self.span))
         if not self.scope.tiles and not (head.kind == "rmem" and not dims):
             raise SpecError(
-                rules.not_a_value(text(e), f"field of {head.kind}", self.span, "only a scalar rmem field is a value here")
+                rules.not_a_value(
+                    text(e), f"field of {head.kind}", self.span, "only a scalar rmem field is a value here"
+                )
             )
         self.seen(text(e), "step")
         window = e.window

@@ -21,6 +21,8 @@ from tsgen.spec.resolve.raster import resolve_raster
 from tsgen.spec.resolve.refs import Scope, bind_ref
 from tsgen.spec.resolve.tensors import dtype_of
 
+MAX_STAGES = 1024
+
 
 def spans_of(node: MapNode) -> dict[str, Span]:
     """The places of the values of a mapping's keys."""
@@ -68,7 +70,9 @@ def _views(ctx: Context, head: Head) -> None:
     for name, _, spec in mapping(head.node.get("storage")).items():
         if name in fields and (node := mapping(spec).get("view")) is not None:
             with ctx.catching():
-                fields[name] = ctx.resources[_source(ctx, head, node).resource or ""].fields[_source(ctx, head, node).name]
+                fields[name] = ctx.resources[_source(ctx, head, node).resource or ""].fields[
+                    _source(ctx, head, node).name
+                ]
 
 
 def _source(ctx: Context, head: Head, node: Node) -> Ref:
@@ -78,7 +82,14 @@ def _source(ctx: Context, head: Head, node: Node) -> Ref:
     r = ref.expr
     source = ctx.resources.get(r.resource or "")
     spec = mapping(mapping(source.node.get("storage")).get(r.name)) if source else None
-    if source is None or source is head or spec is None or spec.get("view") is not None or r.window or source.kind != head.kind:
+    if (
+        source is None
+        or source is head
+        or spec is None
+        or spec.get("view") is not None
+        or r.window
+        or source.kind != head.kind
+    ):
         raise SpecError(rules_parts.view_source(text(r), head.kind, node.span))
     return r
 
@@ -131,7 +142,11 @@ def _field(ctx: Context, head: Head, name: str, span: Span, spec: MapNode) -> Fi
         raise SpecError(rules_parts.power_of_two("align", align, spec.entries["align"].node.span))
     rowwise = (n := spec.get("rowwise")) is not None and ctx.boolean(n)
     for key in ("swizzle", "columns", "rowwise"):
-        if key in spec.entries and (key, head.kind) not in (("swizzle", "smem"), ("columns", "tmem"), ("rowwise", "rmem")):
+        if key in spec.entries and (key, head.kind) not in (
+            ("swizzle", "smem"),
+            ("columns", "tmem"),
+            ("rowwise", "rmem"),
+        ):
             ctx.add(rules_parts.field_option(key, head.kind, spec.key_span(key)))
     return Field(
         name,
@@ -170,7 +185,7 @@ def resolve_pipeline(ctx: Context, node: MapNode, kind: str, span: Span) -> Pipe
     def flag(key: str) -> bool | None:
         return None if (n := node.get(key)) is None else ctx.boolean(n)
 
-    count = ctx.integer(stages, low=1)
+    count = ctx.integer(stages, low=1, high=MAX_STAGES)
     strides = _strides(ctx, node, count)
     if strides != (1, 1, 1, 1) and not entry.interleaves:
         ctx.add(rules_parts.no_interleaving(name, node.key_span("interleave_stride")))

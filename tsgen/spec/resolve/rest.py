@@ -75,7 +75,9 @@ def _in_graph(ctx: Context, name: str, span: Span) -> bool:
         return False
     head = ctx.resources.get(name)
     if head is None and name not in ctx.tensors:
-        ctx.add(rules_parts.unknown_entry(name, "resource or tensor", ctx.near(name, [*ctx.resources, *ctx.tensors]), span))
+        ctx.add(
+            rules_parts.unknown_entry(name, "resource or tensor", ctx.near(name, [*ctx.resources, *ctx.tensors]), span)
+        )
         return False
     if head is not None and head.kind in ("work_queue", "barrier", "rmem"):
         ctx.add(rules_parts.not_in_graph(name, head.kind.replace("_", " "), span))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
@@ -32,6 +32,7 @@ from tsgen.spec.resolve.refs import Scope, bind_node
 
 GUARDS = ("first_iter", "last_iter", "every", "when_true", "when_false")
 _LIMIT = 2**31
+MAX_COPIES = 1024  # of the body of a `for`
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,9 @@ class Builder:
             self.calls.check_outside(step)
         if step.kind == "queue":
             if place.tiles is None or place.tiles.queue != step.target:
-                self.ctx.add(rules_steps.other_queue(step.target, place.tiles.queue if place.tiles else None, step.span))
+                self.ctx.add(
+                    rules_steps.other_queue(step.target, place.tiles.queue if place.tiles else None, step.span)
+                )
             if place.skippable:
                 self.ctx.add(rules_steps.queue_step_skippable(step.span))
         for name in step.results:
@@ -106,8 +109,15 @@ class Builder:
         return step
 
     def scope(self, where: str, place: Place, time: Time = "step") -> Scope:
-        local = {**dict.fromkeys(self.tokens, cast(Time, "step")), **place.locals}
+        local: dict[str, Time] = dict.fromkeys(self.tokens, "step")
+        local.update(place.locals)
         return Scope(where, time, local)
+
+    def bind(self, node: Node, where: str, place: Place, time: Time = "step") -> Placed:
+        """An expression of a block's options. Raises SpecError."""
+        scope = self.scope(where, place, time)
+        with self.calls.explaining(scope, node.span):
+            return bind_node(self.ctx, node, scope)
 
     def inside(self, node: Node | None, place: Place) -> tuple[Step, ...]:
         """A body whose tokens end with it: it may not run."""
@@ -137,8 +147,7 @@ class Builder:
         var = string(var_node)
         self.variable(var, "a loop variable", var_node.span, place)
         step = self.bound(options, "step", 1, place)
-        if step.expr == Const(0):
-            ctx.add(rules_steps.block_option(block, "`step` is 0, so the loop would not end", step.span))
+        self.at_least(block, "step", step, 1)
         inner = replace(place, locals={**place.locals, var: "step"}, domain=span)
         return DomainLoop(
             var,
@@ -154,10 +163,11 @@ class Builder:
         node = options.get(key)
         if node is None:
             return Placed(Const(default), options.span)
-        p = Placed(Const(default), node.span)
-        with self.ctx.catching():
-            p = bind_node(self.ctx, node, self.scope("a loop bound", place))
-        return p
+        try:
+            return self.bind(node, "a loop bound", place)
+        except SpecError as e:
+            self.ctx.add(e.diagnostic)
+            return Placed(Const(default), node.span)
 
     def tile_loop(self, block: str, options: MapNode, body: Node | None, span: Span, place: Place) -> Step:
         ctx = self.ctx
@@ -176,8 +186,10 @@ class Builder:
         skip = None
         if (n := options.get("skip_if")) is not None:
             with ctx.catching():
-                skip = bind_node(ctx, n, self.scope("`skip_if`", place, "tile"))
+                skip = self.bind(n, "`skip_if`", place, "tile")
         first, stride = (self.constant(options, k, d, place) for k, d in (("first", 0), ("stride", 1)))
+        self.at_least(block, "first", first, 0)
+        self.at_least(block, "stride", stride, 1)
         loop = TileLoop(queue, skip, first, stride, (), span)
         inner = replace(place, tiles=loop, outside=False)
         steps = self.inside(body, inner)
@@ -189,7 +201,14 @@ class Builder:
         node = options.get(key)
         if node is None:
             return Placed(Const(default), options.span)
-        return bind_node(self.ctx, node, self.scope(f"`{key}`", place, "compile"))
+        return self.bind(node, f"`{key}`", place, "compile")
+
+    def at_least(self, block: str, option: str, p: Placed, low: int) -> None:
+        """A finding if an option that is known by now is too small."""
+        if is_constant(p.expr, self.ctx.env):
+            v = self.ctx.value(p.expr, p.span)
+            if isinstance(v, str) or v < low:
+                self.ctx.add(rules_steps.block_option(block, f"`{option}` is {v}, expected at least {low}", p.span))
 
     def queue_step(self, queue: str, method: str, span: Span) -> CallStep:
         return CallStep("queue", queue, None, method, {}, (), f"{queue}.{method}()", span, True)
@@ -231,7 +250,7 @@ class Builder:
         inner = self.guarding(block, span, place)
         node = options.get("cond")
         assert node is not None
-        condition = bind_node(self.ctx, node, self.scope("a condition", place))
+        condition = self.bind(node, "a condition", place)
         written = options.get("key")
         key = string(written) if written is not None else self.calls.condition_key(condition.expr, self.tokens)
         return When(block == "when_true", condition, key, self.inside(body, inner), span)
@@ -246,9 +265,7 @@ class Builder:
             values = tuple(self.ctx.integer(i) for i in node.items)
         else:
             count = prune(self.ctx.parse(node), self.ctx.env)
-            values = tuple(range(self.ctx.integer(node, low=0)))
-        if len(values) > 4096:
-            raise SpecError(rules_steps.block_option(block, f"{len(values)} copies of the body, at most 4096", node.span))
+            values = tuple(range(self.ctx.integer(node, low=0, high=MAX_COPIES)))
         inner = replace(place, locals={**place.locals, var: "compile"}, static_for=True)
         steps = self.steps(body, inner) if values else self.inside(body, inner)
         return StaticFor(var, count, values, steps, span)
@@ -256,7 +273,7 @@ class Builder:
     def static_if(self, node: MapNode, condition: Node, body: Node | None, place: Place) -> tuple[Step, ...]:
         """A choice over params alone is taken here; one over `each` or `for` indices stays in the tree."""
         span = node.key_span("if")
-        p = bind_node(self.ctx, condition, self.scope("`if`", place, "compile"))
+        p = self.bind(condition, "`if`", place, "compile")
         orelse = node.get("else")
         if is_constant(p.expr, self.ctx.env):
             return self.steps(body if self.ctx.value(p.expr, p.span) else orelse, place)
@@ -279,10 +296,25 @@ def resolve_schedule(
     ctx: Context, calls: Calls, name: str, node: Node, each: Mapping[str, Time], span: Span
 ) -> Schedule:
     """One schedule, as the tasks that run it see it: `each` are their instance variables."""
-    builder = Builder(ctx, calls.fresh())
+    builder = Builder(ctx, calls.fresh(dict(_assigned(node))))
     persistent = _has_tile_loop(node)
     steps = builder.steps(node, Place(each, outside=persistent))
     return Schedule(name, steps, span)
+
+
+def _assigned(node: Node | None) -> Iterator[tuple[str, Span]]:
+    """The tokens that a schedule assigns anywhere, with the place of the step."""
+    match node:
+        case ScalarNode(value=str() as step):
+            left, equals, _ = step.partition("=")
+            if equals and "(" not in left:
+                yield from ((name.strip(), node.span) for name in left.split(","))
+        case ListNode():
+            for item in node.items:
+                yield from _assigned(item)
+        case MapNode():
+            yield from _assigned(node.get("steps"))
+            yield from _assigned(node.get("else"))
 
 
 def _has_tile_loop(node: Node | None) -> bool:
@@ -291,5 +323,3 @@ def _has_tile_loop(node: Node | None) -> bool:
     if isinstance(node, MapNode):
         return "work_tile_loop" in node.entries or _has_tile_loop(node.get("steps")) or _has_tile_loop(node.get("else"))
     return False
-
-

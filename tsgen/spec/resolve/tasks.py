@@ -22,7 +22,7 @@ from tsgen.spec.resolve.schedules import resolve_schedule
 def resolve_tasks(ctx: Context, calls: Calls, launch: Launch) -> tuple[tuple[Task, ...], dict[str, Schedule]]:
     """The present tasks and the schedules that they run. A schedule that only absent tasks run is left out."""
     nodes = mapping(ctx.root.get("schedules"))
-    users: dict[str, list[tuple[str, Span, MapNode, Each | None]]] = {}
+    users: dict[str, list[Each | None]] = {}
     named: set[str] = set()
     order: list[tuple[str, Span, MapNode, Each | None, str]] = []
     for name, span, node in mapping(ctx.root.get("tasks")).items():
@@ -32,7 +32,7 @@ def resolve_tasks(ctx: Context, calls: Calls, launch: Launch) -> tuple[tuple[Tas
             named.add(schedule)
             if ctx.present(node):
                 each = ctx.each(node)
-                users.setdefault(schedule, []).append((name, span, node, each))
+                users.setdefault(schedule, []).append(each)
                 order.append((name, span, node, each, schedule))
     for name, span, _ in nodes.items():
         if name not in named:
@@ -49,12 +49,12 @@ def _schedules(
     ctx: Context,
     calls: Calls,
     nodes: MapNode,
-    users: Mapping[str, list[tuple[str, Span, MapNode, Each | None]]],
+    users: Mapping[str, list[Each | None]],
 ) -> dict[str, Schedule]:
     """Each schedule, read once for every set of instance variables that its tasks give it."""
     found: dict[str, Schedule] = {}
     for name, span, node in nodes.items():
-        for var in dict.fromkeys(each.var if each else None for _, _, _, each in users.get(name, ())):
+        for var in dict.fromkeys(each.var if each else None for each in users.get(name, ())):
             local: dict[str, Time] = {} if var is None else {var: "compile"}
             schedule = resolve_schedule(ctx, calls, name, node, local, span)
             found.setdefault(name, schedule)
@@ -108,10 +108,11 @@ def _task(
 
 
 _NUMBERS = (("warp_idx", 0), ("num_warps", 1), ("num_registers", 1))
+_MAX = 1024  # of warps or registers; what the hardware allows is checked with the arithmetic shown
 
 
 def _number(ctx: Context, node: Node | None, env: dict[str, int], low: int) -> int | None:
-    return None if node is None else ctx.integer(node, env, low=low)
+    return None if node is None else ctx.integer(node, env, low=low, high=_MAX)
 
 
 def _cta(ctx: Context, node: MapNode, launch: Launch) -> str | int | None:

@@ -98,10 +98,14 @@ def resolve_tensor(ctx: Context, head: TensorHead, works: Mapping[str, Work]) ->
     default = None
     if (n := node.get("default")) is not None:
         if rank:
-            raise SpecError(rules_parts.tensor_option("default", head.name, "scalars (`shape: []`)", node.key_span("default")))
+            raise SpecError(
+                rules_parts.tensor_option("default", head.name, "scalars (`shape: []`)", node.key_span("default"))
+            )
         default = bind_node(ctx, n, Scope("a default", "launch"))
     if output and not rank:
-        raise SpecError(rules_parts.tensor_option("output", head.name, "tensors with a dimension", node.key_span("output")))
+        raise SpecError(
+            rules_parts.tensor_option("output", head.name, "tensors with a dimension", node.key_span("output"))
+        )
     align = 16 if (n := node.get("align")) is None else ctx.integer(n, low=1)
     if align & (align - 1):
         assert n is not None
@@ -110,6 +114,4 @@ def resolve_tensor(ctx: Context, head: TensorHead, works: Mapping[str, Work]) ->
     if n is not None and not 0 <= major < rank:
         raise SpecError(rules_parts.major_range(major, rank, n.span))
     doc = string(d) if (d := node.get("doc")) is not None else None
-    return Tensor(
-        head.name, head.dtype, head.shape, output, default, align, major, works, head.present, doc, head.span
-    )
+    return Tensor(head.name, head.dtype, head.shape, output, default, align, major, works, head.present, doc, head.span)
