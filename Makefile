@@ -48,6 +48,7 @@ lint: $(TSGEN)
 
 docs: $(TSGEN)
 	$(TSGEN) rules --format markdown > docs/rules.md
+	$(TSGEN) schema > tsgen/schema/kernel.schema.json
 
 clean:
 	rm -rf generated/*.d generated/*.ptx generated/*.cubin generated/*.o generated/*.so

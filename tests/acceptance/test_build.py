@@ -1,0 +1,135 @@
+"""`tsgen build` as its users meet it: what is written, when, and what is refused."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import edit
+from tests.support.process import COMMAND, ROOT, tsgen
+
+GEMM = ["gemm_bf16_bias_gelu_sm90a.py", "gemm_narrow_sm90a.py", "gemm_sm90a.py"]
+
+
+def modules(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_every_variant_gives_a_module_of_python(tmp_path: Path) -> None:
+    done = tsgen("build", "specs/gemm.yaml", "-o", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert modules(tmp_path) == GEMM
+    for name in GEMM:
+        tree = ast.parse((tmp_path / name).read_text())
+        imported = {a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        imported |= {(n.module or "").split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        assert "tsgen" not in imported and "cutlass" in imported
+
+
+def test_generated_modules_are_those_of_the_specs() -> None:
+    """The drift check of the project itself."""
+    specs = sorted(p for p in (ROOT / "specs").glob("*.yaml"))
+    done = tsgen("build", "--check", *specs)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_module_does_not_depend_on_where_the_build_ran(tmp_path: Path) -> None:
+    tsgen("build", "specs/copy.yaml", "-o", tmp_path / "a")
+    tsgen("build", ROOT / "specs/copy.yaml", "-o", "b", cwd=tmp_path)
+    tsgen("build", "copy.yaml", "-o", tmp_path / "c", cwd=ROOT / "specs")
+    texts = {(tmp_path / d / "copy_sm90a.py").read_text() for d in "abc"}
+    assert len(texts) == 1
+
+
+def test_one_variant_alone(tmp_path: Path) -> None:
+    tsgen("build", "specs/gemm.yaml", "-o", tmp_path, "--variant", "narrow")
+    assert modules(tmp_path) == ["gemm_narrow_sm90a.py"]
+
+
+def test_an_unchanged_module_is_left_alone(tmp_path: Path, copy: Path) -> None:
+    out = tmp_path / "out"
+    assert "written" in tsgen("build", copy, "-o", out).stdout
+    module = out / "copy_tma_sm90a.py"
+    os.utime(module, (1, 1))
+    assert "unchanged" in tsgen("build", copy, "-o", out).stdout
+    assert module.stat().st_mtime == 1
+
+
+def test_a_spec_with_errors_is_not_built(tmp_path: Path, copy: Path) -> None:
+    out = tmp_path / "out"
+    tsgen("build", copy, "-o", out)
+    before = (out / "copy_tma_sm90a.py").read_bytes()
+    edit(copy, ".release()", ".relaese()")
+    done = tsgen("build", copy, "-o", out)
+    assert done.returncode == 1 and "error[TS" in done.stderr
+    assert (out / "copy_tma_sm90a.py").read_bytes() == before
+
+
+def test_check_prints_the_drift_and_writes_nothing(tmp_path: Path) -> None:
+    tsgen("build", "specs/gemm.yaml", "-o", tmp_path)
+    module = tmp_path / "gemm_sm90a.py"
+    assert tsgen("build", "specs/gemm.yaml", "-o", tmp_path, "--check").returncode == 0
+    changed = module.read_text() + "\nx = 1\n"
+    module.write_text(changed)
+    (tmp_path / "gemm_narrow_sm90a.py").unlink()
+    done = tsgen("build", "specs/gemm.yaml", "-o", tmp_path, "--check")
+    assert done.returncode == 1 and "drift" in done.stderr
+    assert "-x = 1" in done.stdout and "--- /dev/null" in done.stdout
+    assert module.read_text() == changed and not (tmp_path / "gemm_narrow_sm90a.py").exists()
+
+
+def test_check_names_a_module_whose_variant_is_gone(tmp_path: Path, gemm: Path) -> None:
+    out = tmp_path / "out"
+    tsgen("build", gemm, "-o", out)
+    edit(gemm, "  narrow: {tile_n: 128, stages: 6, cluster_m: 1}\n", "")
+    done = tsgen("build", gemm, "-o", out, "--check")
+    assert done.returncode == 1 and "gemm_narrow_sm90a.py: no variant" in done.stdout
+
+
+def test_two_specs_of_one_kernel_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    done = tsgen("build", "specs/copy.yaml", "specs/copy.toml", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "both give" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_depfile_names_spec_tool_and_templates(tmp_path: Path) -> None:
+    tsgen("build", "specs/copy.yaml", "-o", tmp_path, "--depfile")
+    rule = (tmp_path / "copy_sm90a.d").read_text().split("\n\n")[0]
+    sources = rule.replace("\\\n", " ").split(":", 1)[1].split()
+    assert "specs/copy.yaml" in sources and any(s.endswith(".j2") for s in sources)
+    assert "tsgen/emit/render.py" in sources and all((ROOT / s).exists() for s in sources)
+
+
+def test_a_role_without_code_can_be_checked_but_not_built(tmp_path: Path, copy: Path) -> None:
+    done = tsgen("build", copy, "-o", tmp_path / "x", "--check", "--compile", "ptx")
+    assert done.returncode == 2 and "--check" in done.stderr
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4])
+def test_an_interrupted_build_leaves_whole_modules(tmp_path: Path, delay: float) -> None:
+    """Killed at any moment: every module is the old one or the new one, and no process ends in a traceback."""
+    old = {name: f"# old {name}\n" for name in GEMM}
+    for name, text in old.items():
+        (tmp_path / name).write_text(text)
+    command = [*COMMAND, "build", "specs/gemm.yaml", "-o", str(tmp_path)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    for name, text in old.items():
+        now = (tmp_path / name).read_text()
+        assert now == text or (now.endswith("\n") and ast.parse(now).body)
+
+
+def test_an_output_folder_that_cannot_be_written_is_a_message(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    done = tsgen("build", "specs/copy.yaml", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "out" in done.stderr
