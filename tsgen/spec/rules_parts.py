@@ -1,4 +1,4 @@
-"""Rules about tensors, launch, resources and pipelines (codes TS160 to TS189)."""
+"""Rules about tensors, launch, resources and pipelines (codes TS160 to TS199)."""
 
 from __future__ import annotations
 
@@ -305,3 +305,27 @@ def chain(reason: str, span: Span, first: Span | None = None) -> Finding:
     """
     related = (Related("the other one", first),) if first else ()
     return Finding(reason, span, related=related)
+
+
+@error("TS190", "window-range")
+def window_range(written: str, reason: str, span: Span) -> Finding:
+    """A window takes elements that its field does not have, or none at all.
+
+    Windows of tensors may pass the edge: loads give zeros there, stores nothing. Fields have no such border.
+    """
+    return Finding(f"`{written}`: {reason}", span)
+
+
+@error("TS191", "share")
+def share(written: str, reason: str, span: Span) -> Finding:
+    """A sum that is spread over the lanes of a row is used as if each lane knew it.
+
+    `partial_rowsum` gives each lane the sum of its own columns, a share. Shares can be added, subtracted, and
+    multiplied by a scalar or a whole row value; `rowsum(share)` makes the whole. Anything else would give each lane
+    another result.
+    """
+    return Finding(
+        f"`{written}`: {reason}",
+        span,
+        help="write `rowsum(...)` around the share, or `rowsum` instead of `partial_rowsum`",
+    )

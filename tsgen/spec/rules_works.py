@@ -187,3 +187,13 @@ def box_shape(source: str, box: str, to: str, shape: str, span: Span, to_span: S
     shape of the destination, except for leading 1s.
     """
     return Finding(f"`{source}` is {box}, but `{to}` is {shape}", span, related=(Related(f"{to} is {shape}", to_span),))
+
+
+@error("TS219", "mma-shape")
+def mma_shape(op: str, reason: str, span: Span) -> Finding:
+    """The operands of a matrix multiply do not fit together.
+
+    c [M, N] takes a [M, K] times the transpose of b [N, K]: K is the last dimension of both operands. `.T` swaps the
+    dimensions of an operand that is stored the other way round. With `cta_group: 2` each CTA holds N / 2 rows of b.
+    """
+    return Finding(f"the operands of `{op}` do not fit: {reason}", span)

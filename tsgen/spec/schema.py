@@ -35,11 +35,11 @@ def schema() -> Schema:
     """The whole schema, as `tsgen schema` prints it."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "a kernel of tsgen",
         "description": "A warp-specialised GPU kernel as data: resources, pipelines, works, schedules and tasks.",
         **mapping(
             _top_level(),
             required=("tsgen", "kernel", "target", "doc", "tensors", "launch", "graph", "schedules", "tasks"),
+            title="a kernel",
         ),
         "definitions": {
             "param": _param(),

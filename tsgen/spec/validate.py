@@ -116,13 +116,12 @@ class _Validator:
                 return branch
         if "dtype" in names:  # a field without any of its keys
             return names["dtype"]
-        first = next(iter(node.entries), None)
         what = cast(str, s["title"])
-        if first is None:
+        if not node.entries:
             self.found.append(rules_schema.wrong_type(None, what, "an empty mapping", node.span))
         else:
-            near = _near(first, names)
-            self.found.append(rules_schema.unknown_key(first, what, near, tuple(names), node.key_span(first)))
+            key = next(iter(node.entries))
+            self.found.append(rules_schema.unknown_key(key, what, _near(key, names), tuple(names), node.key_span(key)))
         return None
 
     def by_value(

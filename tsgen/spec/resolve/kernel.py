@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tsgen.diagnostics import Diagnostic, Span
-from tsgen.model.kernel import Kernel, Tensor
+from tsgen.model.kernel import Kernel, Resource, Tensor, Work
+from tsgen.model.shares import misuses
 from tsgen.spec import rules_parts
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode
@@ -81,10 +82,11 @@ def _kernel(
     for tensor in ctx.tensors.values():
         with ctx.catching():
             tensors[tensor.name] = resolve_tensor(ctx, tensor, works.get(tensor.name, {}))
-    resources = {}
+    resources: dict[str, Resource] = {}
     for head in ctx.resources.values():
         with ctx.catching():
             resources[head.name] = resolve_resource(ctx, head, works[head.name])
+    _check_shares(ctx, works, resources)
     calls = Calls(ctx, {(o, n): w for o, ws in works.items() for n, w in ws.items()}, groups)
     tasks, schedules = resolve_tasks(ctx, calls, launch)
     graph = resolve_graph(ctx)
@@ -113,3 +115,11 @@ def _kernel(
         root.key_span("kernel"),
         spans_of(root),
     )
+
+
+def _check_shares(ctx: Context, works: Mapping[str, Mapping[str, Work]], resources: Mapping[str, Resource]) -> None:
+    registers = (r for r in resources.values() if r.kind == "rmem")
+    shapes = {(r.name, f.name): f.shape for r in registers for f in r.fields.values()}
+    complete = [w for ws in works.values() for w in ws.values() if w.op != "map" or "set" in w.args]
+    for m in misuses(complete, shapes):
+        ctx.add(rules_parts.share(m.written, m.reason, m.span))

@@ -19,6 +19,7 @@ from tsgen.spec.resolve.bodies import check_body
 from tsgen.spec.resolve.context import Context, Head, TensorHead, mapping, string, strings
 from tsgen.spec.resolve.refs import Scope, bind, bind_node, bind_ref
 from tsgen.spec.resolve.resources import spans_of
+from tsgen.spec.resolve.shapes import check_shapes
 
 Owner = Head | TensorHead
 
@@ -183,7 +184,10 @@ class _Reader:
             self.spans,
         )
         if op is not None:
-            return replace(work, role=self.role(work, written_role)) if self.complete(op, args) else work
+            if not self.complete(op, args):
+                return work
+            check_shapes(ctx, work, self.scope.locals)
+            return replace(work, role=self.role(work, written_role))
         work = self.with_own_fields(work)
         if body is not None:
             check_body(ctx, self.owner, work, cast(ScalarNode, node.get("body")), self.scope)
