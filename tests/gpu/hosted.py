@@ -58,16 +58,14 @@ class _StandIn(MetaPathFinder, Loader):
 
 def hosted(path: Path) -> ModuleType:
     """A generated module whose launchers come from the libraries beside it."""
-    before = set(sys.modules)
     finder = _StandIn()
     sys.meta_path.append(finder)  # last: what is installed comes first
     try:
         module = import_module(path)
     finally:
         sys.meta_path.remove(finder)
-        for name in set(sys.modules) - before:
-            if name.split(".")[0] in STAND_INS:
-                del sys.modules[name]
+        for name in [n for n, m in sys.modules.items() if isinstance(m, _Module)]:
+            del sys.modules[name]
     defaults = {n: p.default for n, p in inspect.signature(module.compile).parameters.items() if n != "options"}
     kernel = read_meta(path).kernel
     loaded: dict[Path, Callable[..., None]] = {}

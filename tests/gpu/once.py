@@ -1,4 +1,4 @@
-"""`python -m tests.gpu.once BUILD`: one launch for each of a few small shapes, checked; what compute-sanitizer looks at.
+"""`python -m tests.gpu.once BUILD`: one launch for each of a few small shapes, checked, for compute-sanitizer.
 
 Shapes: less than a tile, ragged edges, several tiles in each direction, one K tile and less, a batch.
 """
