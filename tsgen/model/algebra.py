@@ -31,6 +31,7 @@ from tsgen.model.expr import (
 
 Env = Mapping[str, Scalar]
 _LIMIT = 2**63
+CONSTANT_FUNCTIONS = ("min", "max", "ceil_div", "log2", "sqrt")  # those that have compile-time values
 
 
 class NotConstant(Exception):
@@ -74,6 +75,8 @@ def evaluate(e: Expr, env: Env) -> Scalar:
         case IfElse():
             return evaluate(e.then if evaluate(e.condition, env) else e.other, env)
         case Call():
+            if e.function not in CONSTANT_FUNCTIONS:
+                raise NotConstant(e.function)
             return _call(e, [_number(evaluate(a, env), a) for a in e.args])
         case Ref():
             raise NotConstant(e.resource or e.name)

@@ -1,0 +1,100 @@
+"""Line breaks of generated code: long calls are folded as a formatter would, and imports are those that are used."""
+
+from __future__ import annotations
+
+import re
+
+WIDTH = 120
+_CLOSE = {"(": ")", "[": "]", "{": "}"}
+
+_MODULES = (  # text that shows a use, and the import
+    (r"\bmath\.", "import math"),
+    (r"\boperator\.", "import operator"),
+    (r"\blru_cache\b", "from functools import lru_cache"),
+    (r"\bOptional\b", "from typing import Optional"),
+)
+_DSL = (
+    (r"\bcutlass\.", "import cutlass"),
+    (r"\bcute\.", "import cutlass.cute as cute"),
+    (r"\bpipeline\.", "import cutlass.pipeline as pipeline"),
+    (r"\bCUstream\b", "from cuda.bindings.driver import CUstream"),
+)
+_NAMES = (
+    ("cutlass", ("Float32", "Int16", "Int32", "Int64", "Uint16", "Uint32", "const_expr")),
+    ("cutlass.cute.nvgpu", ("OperandMajorMode", "cpasync", "warp", "warpgroup")),
+    ("cutlass.cute.runtime", ("make_fake_stream", "make_fake_tensor")),
+    ("cutlass.memory", ("SmemAllocator",)),
+)
+
+
+def imports(body: str, extra: tuple[tuple[str, str], ...]) -> str:
+    """The import lines that a module's text needs."""
+    standard = [line for pattern, line in _MODULES if re.search(pattern, body)]
+    dsl = [line for pattern, line in _DSL if re.search(pattern, body)]
+    for module, names in _NAMES:
+        used = [n for n in names if re.search(rf"(?<![\w.]){n}\b", body)]
+        if used:
+            dsl.append(f"from {module} import {', '.join(used)}")
+    dsl += [f"from {module} import {name}" for module, name in extra]
+    return "\n".join(standard) + "\n\n" + "\n".join(dsl)
+
+
+def fold(text: str) -> str:
+    """Breaks lines past the width at their last bracket: its content on a line of its own, or an item a line."""
+    return "\n".join(piece for line in text.split("\n") for piece in _fold(line))
+
+
+def _fold(line: str) -> list[str]:
+    if len(line) <= WIDTH or "#" in line or '"""' in line or " for " in line:
+        return [line]
+    opened = _last_group(line)
+    if opened is None:
+        return [line]
+    start, end = opened
+    indent = " " * (len(line) - len(line.lstrip()))
+    inner = line[start + 1 : end]
+    items = _items(inner)
+    joined = f"{indent}    {inner}"
+    if len(joined) <= WIDTH and line[start] == "(":
+        body = [joined]
+    else:
+        body = [piece for item in items for piece in _fold(f"{indent}    {item},")]
+    return [line[: start + 1], *body, indent + line[end:]]
+
+
+def _last_group(line: str) -> tuple[int, int] | None:
+    """The outermost bracket that closes last on the line."""
+    stack: list[int] = []
+    found = None
+    quote = ""
+    for i, c in enumerate(line):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "\"'":
+            quote = c
+        elif c in _CLOSE:
+            stack.append(i)
+        elif c in _CLOSE.values() and stack:
+            start = stack.pop()
+            if not stack:
+                found = (start, i)
+    return found
+
+
+def _items(inner: str) -> list[str]:
+    items, depth, current, quote = [], 0, "", ""
+    for c in inner:
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "\"'":
+            quote = c
+        elif c in _CLOSE:
+            depth += 1
+        elif c in _CLOSE.values():
+            depth -= 1
+        if c == "," and depth == 0 and not quote:
+            items.append(current.strip())
+            current = ""
+        else:
+            current += c
+    return [*items, current.strip()] if current.strip() else items

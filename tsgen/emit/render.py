@@ -1,0 +1,65 @@
+"""Renders a lowered module through the templates of templates/, one file for each construct."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tsgen.derive.model import Derived
+from tsgen.emit.layout import fold, imports
+from tsgen.lower import lower
+from tsgen.lower.program import Module, Statement
+from tsgen.model.kernel import Kernel, Program
+
+_HERE = Path(__file__).resolve().parent
+
+
+def templates() -> Path:
+    """The template folder: beside the package in a checkout, inside it in a wheel."""
+    installed = _HERE.parent / "_templates"
+    return installed if installed.is_dir() else _HERE.parent.parent / "templates"
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(templates()),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+        autoescape=False,
+    )
+    environment.filters["code"] = _code
+    return environment
+
+
+def _code(statements: tuple[Statement, ...], indent: int = 0) -> str:
+    """Statements as lines, indented by so many spaces."""
+    lines: list[str] = []
+    for statement in statements:
+        lines += _lines(statement)
+    return "\n".join(" " * indent + line if line else "" for line in lines)
+
+
+def _lines(statement: Statement) -> list[str]:
+    template = _environment().get_template(f"{statement.template}.py.j2")
+    text = template.render(statement.values, body=statement.body, note=statement.note)
+    note = [f"# {statement.note}"] if statement.note else []
+    return note + text.strip("\n").split("\n")
+
+
+def emit(kernel: Kernel, derived: Derived, program: Program) -> str:
+    """The text of a kernel's module. Raises tsgen.lower.Unsupported where no code can be generated."""
+    return render(lower(kernel, derived, program))
+
+
+def render(module: Module) -> str:
+    """The text of a lowered module; the same module gives the same text."""
+    marker = "# imports"
+    body = _environment().get_template("module.py.j2").render(m=module, imports=marker)
+    text = fold(body.replace(marker, imports(body, module.imports), 1))
+    return re.sub(r"\n{4,}", "\n\n\n", text).rstrip("\n") + "\n"

@@ -1,0 +1,139 @@
+"""Inline bodies: each becomes a function over the names it uses."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+from tsgen.lower.context import TaskState
+from tsgen.lower.errors import refuse
+from tsgen.lower.mma import fragment
+from tsgen.lower.program import Statement
+from tsgen.lower.smem import slot, smem_field
+from tsgen.model.expr import Name, Placed, Ref
+from tsgen.model.kernel import Work
+from tsgen.model.steps import CallStep
+
+_MODULES = frozenset(("cute", "cutlass", "math"))
+
+
+def lower_body(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
+    """The call of a body's function. Free names bind as LANGUAGE section 6 says."""
+    b = s.builder
+    if w.call is not None:
+        return [_external(s, w, step)]
+    assert w.body is not None
+    body = textwrap.dedent(w.body).strip("\n")
+    free = _free_names(body, w)
+    values = {name: _value(s, w, step, name) for name in free}
+    bound = {name: text for name, text in values.items() if text is not None}
+    name = f"{w.owner}_{w.name}"
+    if name not in b.functions:
+        lines = body.split("\n")
+        if w.returns:
+            lines.append(f"return {', '.join(w.returns)}")
+        if "math" in free:
+            b.needs.add("math")
+        constants = {n: t for n, t in bound.items() if t in b.constants.values() and t != n}
+        lines = [f"{n} = {t}" for n, t in constants.items()] + lines
+        params = [n for n in bound if n not in constants]
+        fields = {"name": b.names.new(name), "params": params, "lines": lines, "doc": None}
+        b.functions[name] = Statement("functions/body", {**fields, "constants": tuple(constants)}, b.note(w.span.line, f"{w.owner}.{w.name}"))
+    f = b.functions[name].values
+    constants_used = f["constants"]
+    assert isinstance(constants_used, tuple)
+    args = [text for n, text in bound.items() if n not in constants_used]
+    return [_call(s, w, step, str(f["name"]), args)]
+
+
+def _call(s: TaskState, w: Work, step: CallStep, function: str, args: list[str]) -> Statement:
+    results = []
+    for spec_name in step.results:
+        name = s.names.new(spec_name)
+        s.tokens[spec_name] = name
+        s.define(spec_name, name)
+        results.append(name)
+    return Statement("ops/call", {"function": function, "args": args, "results": results}, s.note(step))
+
+
+def _external(s: TaskState, w: Work, step: CallStep) -> Statement:
+    """`call: module:function`: the same names, as keywords."""
+    assert w.call is not None
+    module, _, function = w.call.partition(":")
+    s.builder.needs.add(f"import:{module}:{function}")
+    names = [*w.takes, *w.static, *w.reads, *w.writes]
+    args = [f"{n}={v}" for n in names if (v := _value(s, w, step, n)) is not None]
+    return _call(s, w, step, function, args)
+
+
+def _free_names(body: str, w: Work) -> list[str]:
+    """Names the body reads before it assigns them, in order; `returns` are its own."""
+    tree = ast.parse(body)
+    stored: set[str] = set(w.returns)
+    seen: dict[str, None] = {}
+    loads = sorted(
+        (n for n in ast.walk(tree) if isinstance(n, ast.Name)),
+        key=lambda n: (n.lineno, isinstance(n.ctx, ast.Store), n.col_offset),
+    )
+    for n in loads:
+        if isinstance(n.ctx, ast.Load) and n.id not in stored:
+            seen[n.id] = None
+        elif isinstance(n.ctx, ast.Store):
+            stored.add(n.id)
+    return list(seen)
+
+
+def _value(s: TaskState, w: Work, step: CallStep, name: str) -> str | None:
+    """What a free name of the body is at this call; None for modules and builtins of Python."""
+    b = s.builder
+    if name in step.args:
+        return s.py(step.args[name].expr)
+    owner = b.kernel.resources.get(w.owner)
+    if owner is not None and name in owner.fields:
+        return _field_view(s, w, Ref(w.owner, None, name))
+    for places in (w.reads, w.writes):
+        if name in places:
+            return _place(s, w, places[name])
+    if name in b.kernel.tensors and b.kernel.tensors[name].shape:
+        return b.tensor(name)
+    if name == "stage":
+        return _stage_text(s, w)
+    if name in _MODULES:
+        return None
+    try:
+        return s.scope.names[name]
+    except KeyError:
+        return None
+
+
+def _place(s: TaskState, w: Work, p: Placed) -> str:
+    e = p.expr
+    if isinstance(e, Name) or not isinstance(e, Ref) or e.window is not None:
+        refuse(f"a window in `reads` or `writes` of the body `{w.owner}.{w.name}`", p.span)
+    if e.resource is None:
+        return s.builder.tensor(e.name)
+    return _field_view(s, w, e)
+
+
+def _field_view(s: TaskState, w: Work, ref: Ref) -> str:
+    b = s.builder
+    if b.kind(ref) == "rmem":
+        return fragment(s, b.field(ref))
+    field = smem_field(b, ref)
+    assert ref.resource is not None
+    text = slot(b, ref, _resource_stage(s, w, ref.resource), s.scope)
+    return f"{field.name}[{'None, ' * (len(field.shape) - 1)}{text}]"
+
+
+def _resource_stage(s: TaskState, w: Work, resource: str) -> str | None:
+    for side in (w.role, "producer", "consumer"):
+        if (resource, side) in s.stages:
+            return s.stages[(resource, side)]
+    return None
+
+
+def _stage_text(s: TaskState, w: Work) -> str:
+    text = _resource_stage(s, w, w.owner)
+    if text is None:
+        refuse(f"`stage` in the body of `{w.owner}.{w.name}`, which is not on a pipeline", w.span)
+    return text

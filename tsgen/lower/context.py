@@ -1,0 +1,197 @@
+"""The state of one lowering: what the module has so far, and what a task has so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tsgen.derive.model import Derived
+from tsgen.derive.storage import root
+from tsgen.lower.names import Namer
+from tsgen.lower.program import Constant, KernelArg, Mma, SmemField, Statement, TmaMap
+from tsgen.lower.pyexpr import Scope, py
+from tsgen.model.algebra import evaluate
+from tsgen.model.expr import Expr, Name, Ref
+from tsgen.model.kernel import Field, Kernel, Resource, Task
+from tsgen.model.steps import CallStep
+
+DSL_TYPES = {
+    "f64": "cutlass.Float64",
+    "f32": "Float32",
+    "tf32": "cutlass.TFloat32",
+    "f16": "cutlass.Float16",
+    "bf16": "cutlass.BFloat16",
+    "f8e4m3": "cutlass.Float8E4M3FN",
+    "f8e5m2": "cutlass.Float8E5M2",
+    "i64": "Int64",
+    "i32": "Int32",
+    "i16": "Int16",
+    "i8": "cutlass.Int8",
+    "u64": "cutlass.Uint64",
+    "u32": "cutlass.Uint32",
+    "u16": "cutlass.Uint16",
+    "u8": "cutlass.Uint8",
+    "bool": "cutlass.Boolean",
+}
+TORCH_TYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u8": "uint8",
+    "bool": "bool",
+}
+
+
+class Used(dict[str, str]):
+    """Names of a scope that remembers which were looked up, in order."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__(names)
+        self.seen: dict[str, None] = {}
+
+    def __getitem__(self, key: str) -> str:
+        self.seen[key] = None
+        return super().__getitem__(key)
+
+
+@dataclass
+class Builder:
+    """What lowering collects for the module. Everything is made once and found again by its key."""
+
+    kernel: Kernel
+    derived: Derived
+    source: str
+    names: Namer = field(default_factory=Namer)
+    needs: set[str] = field(default_factory=set)
+    constants: dict[str, str] = field(default_factory=dict)  # param -> Python text
+    derived_constants: dict[str, Constant] = field(default_factory=dict)
+    fields: dict[tuple[str, str], SmemField] = field(default_factory=dict)
+    maps: dict[object, TmaMap] = field(default_factory=dict)
+    views: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)  # TMA view of a tensor -> name
+    mmas: dict[object, Mma] = field(default_factory=dict)
+    functions: dict[str, Statement] = field(default_factory=dict)
+    windows: dict[object, Statement] = field(default_factory=dict)  # partitions in the setup
+    generic: dict[str, str] = field(default_factory=dict)  # tensors passed as they are -> name
+    scalars: dict[str, str] = field(default_factory=dict)
+    vectors: dict[str, int] = field(default_factory=dict)  # tensor -> elements of the widest access
+
+    @property
+    def env(self) -> Mapping[str, object]:
+        return self.kernel.env
+
+    def note(self, line: int, text: str) -> str:
+        """The comment that names the spec's line."""
+        return f"{self.source}:{line} {text}".rstrip()
+
+    def dtype(self, e: Expr) -> str:
+        """A dtype as Python: the constant of its param, the deciding argument, or the DSL's type."""
+        if isinstance(e, Name) and e.id in self.constants:
+            return self.constants[e.id]
+        return DSL_TYPES[str(evaluate(e, self.kernel.env))]
+
+    def dtype_word(self, e: Expr) -> str:
+        return str(evaluate(e, self.kernel.env))
+
+    def constant(self, wish: str, text: str, comment: str | None = None) -> str:
+        """A derived module constant; the same wish and text give the same name."""
+        have = self.derived_constants.get(wish)
+        if have is not None and have.text == text:
+            return have.name
+        name = self.names.new(wish)
+        self.derived_constants[wish] = Constant(name, text, comment)
+        return name
+
+    def tensor(self, name: str) -> str:
+        """A tensor that the kernel gets as it is (not in TMA coordinates)."""
+        if name not in self.generic:
+            taken = any(t == name for t, _ in self.views)
+            self.generic[name] = self.names.new(f"{name}_gmem" if taken else name)
+        return self.generic[name]
+
+    def resource(self, name: str) -> Resource:
+        return self.kernel.resources[name]
+
+    def field(self, ref: Ref) -> Field:
+        """The field a reference names, views resolved."""
+        assert ref.resource is not None
+        return root(self.kernel, self.kernel.resources[ref.resource].fields[ref.name])
+
+    def is_tensor(self, ref: Ref) -> bool:
+        return ref.resource is None
+
+    def kind(self, ref: Ref) -> str:
+        return "tensor" if ref.resource is None else self.kernel.resources[ref.resource].kind
+
+
+@dataclass
+class TileToken:
+    """A value that a `load` returned for a whole tile: a register tensor and how it is spread over threads."""
+
+    name: str
+    copy: str  # the tiled copy's slice
+    rows: int
+    cols: int
+    vector: int
+    dtype: str
+
+
+@dataclass
+class TaskState:
+    """What lowering knows inside one task."""
+
+    builder: Builder
+    task: Task
+    names: Namer
+    scope: Scope
+    used: Used
+    lasts: dict[str, Expr] = field(default_factory=dict)  # largest values of axes and loop variables
+    lows: dict[str, Expr] = field(default_factory=dict)  # smallest values of loop variables
+    prelude: dict[object, Statement] = field(default_factory=dict)
+    tokens: dict[str, str | TileToken] = field(default_factory=dict)
+    states: dict[tuple[str, str], str] = field(default_factory=dict)
+    simple: dict[tuple[str, str], bool] = field(default_factory=dict)
+    stages: dict[tuple[str, str], str] = field(default_factory=dict)  # (resource, side) -> text of the work stage
+    tokens_of_try: dict[tuple[str, str], str] = field(default_factory=dict)
+    mma_threads: dict[str, str] = field(default_factory=dict)
+    fragments: dict[tuple[str, str], str] = field(default_factory=dict)  # rmem field -> name
+
+    def py(self, e: Expr) -> str:
+        return py(e, self.scope)
+
+    def define(self, name: str, text: str) -> None:
+        """A name of the spec that is known from here on: a loop variable, an argument."""
+        dict.__setitem__(self.used, name, text)
+
+    def note(self, step: CallStep) -> str:
+        return self.builder.note(step.span.line, step.text)
+
+    @property
+    def num_warps(self) -> int:
+        return self.task.instances[0].num_warps
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.num_warps
+
+    @property
+    def lead_warp(self) -> str | None:
+        """The condition that picks the warp whose elected thread issues; None for a task of one warp."""
+        if self.num_warps == 1:
+            return None
+        first = [i.first_warp for i in self.task.instances]
+        if all(f % self.num_warps == 0 for f in first):
+            return f"warp_idx % {self.num_warps} == 0"
+        if len(first) == 1:
+            return f"warp_idx == {first[0]}"
+        return f"{self.scope.names['warp']} == 0"
+
+
+def join(parts: Iterable[str]) -> str:
+    return ", ".join(parts)

@@ -1,0 +1,135 @@
+"""The host side: what the launcher and the module's function know about tensors, dims and preconditions."""
+
+from __future__ import annotations
+
+from tsgen.lower.context import DSL_TYPES, TORCH_TYPES, Builder
+from tsgen.lower.errors import refuse
+from tsgen.lower.program import DTypeChoice, HostDim, HostTensor
+from tsgen.lower.pyexpr import Scope, py
+from tsgen.model.algebra import canonical, evaluate, is_constant
+from tsgen.model.dtypes import DTYPES
+from tsgen.model.expr import Expr, Name, names, text
+from tsgen.model.kernel import Kernel, Tensor
+
+
+def dtype_choices(kernel: Kernel) -> tuple[DTypeChoice, ...]:
+    """The dtype params that the caller's tensors decide."""
+    out = []
+    for p in kernel.params.values():
+        if not p.decided_by_caller:
+            continue
+        decider = next(
+            (t.name for t in kernel.tensors.values() if t.present and not t.output and t.dtype == Name(p.name)),
+            next((t.name for t in kernel.tensors.values() if t.present and t.dtype == Name(p.name)), ""),
+        )
+        choices = tuple((TORCH_TYPES[str(c)], _qualified(str(c))) for c in p.choices)
+        out.append(DTypeChoice(p.name, p.name.upper(), choices, TORCH_TYPES[str(p.value)], decider))
+    return tuple(out)
+
+
+def _qualified(word: str) -> str:
+    return DSL_TYPES[word] if DSL_TYPES[word].startswith("cutlass.") else f"cutlass.{DSL_TYPES[word]}"
+
+
+def host_tensors(b: Builder) -> tuple[HostTensor, ...]:
+    """Every argument of the signature, in the spec's order: those that must be given first, as Python wants it."""
+    scope = Scope(b.kernel.env, {**b.constants, **{d: d for d in b.kernel.dims}})
+    decided = {p.name for p in b.kernel.params.values() if p.decided_by_caller}
+    tma = {t for t, _ in b.views}
+    out = []
+    for t in b.kernel.tensors.values():
+        word = b.dtype_word(t.dtype)
+        by_caller = isinstance(t.dtype, Name) and t.dtype.id in decided
+        width = DTYPES[word].bits // 8
+        vector = b.vectors.get(t.name, 1)
+        multiple = max(16 // width if t.name in tma else 1, vector)
+        deciding = t.dtype.id if by_caller and isinstance(t.dtype, Name) else None
+        short = [text(e) for e in t.shape[1:]]
+        out.append(
+            HostTensor(
+                name=t.name,
+                dtype=deciding or b.dtype(t.dtype),
+                torch_dtype=None if by_caller else TORCH_TYPES.get(word, word),
+                shape=tuple(python(py(e, scope)) for e in t.shape),
+                fake_shape=tuple(_fake(b, e, scope) for e in t.shape),
+                label=f"[{', '.join(text(e) for e in t.shape)}]",
+                short_label=f"[{', '.join(short)}]",
+                output=t.output,
+                present=t.present,
+                default=None if t.default is None else _default(b, t),
+                align=t.align,
+                stride_elements=multiple,
+                stride_bytes=multiple * width,
+                optional=bool(t.shape) and isinstance(t.shape[0], Name) and t.shape[0].id in b.kernel.launch.optional,
+                decided=by_caller,
+                table=deciding.upper() if deciding else None,
+                doc=t.doc,
+            )
+        )
+    return tuple(out)
+
+
+def _fake(b: Builder, e: Expr, scope: Scope) -> str:
+    """A shape entry of a tensor without memory: a dim's symbol, a number, or a symbol of its own."""
+    if isinstance(e, Name) and e.id in b.kernel.dims:
+        return e.id
+    return py(e, scope) if is_constant(e, b.kernel.env) else "cute.sym_int()"
+
+
+def _default(b: Builder, t: Tensor) -> str:
+    assert t.default is not None
+    return repr(float(evaluate(t.default.expr, b.kernel.env)))
+
+
+def host_dims(b: Builder) -> tuple[HostDim, ...]:
+    """How each dim follows from the shapes of tensors that the caller must give."""
+    out = []
+    for dim in b.kernel.dims:
+        for t in sorted(b.kernel.tensors.values(), key=lambda t: t.output):
+            if not t.present or not t.shape:
+                continue
+            texts = (solve(b.kernel, e, dim, f"{t.name}.shape[{i}]") for i, e in enumerate(t.shape))
+            solved = next((x for x in texts if x is not None), None)
+            if solved is not None:
+                out.append(HostDim(dim, t.name, solved))
+                break
+        else:
+            refuse(f"dim `{dim}`, which no tensor's shape gives", b.kernel.span)
+    return tuple(out)
+
+
+def solve(kernel: Kernel, e: Expr, dim: str, shape: str) -> str | None:
+    """Python for the dim out of a shape entry, or None."""
+    p = canonical(e, kernel.env)
+    slope, offset = 0, 0
+    for monomial, c in p.terms:
+        if c.denominator != 1:
+            return None
+        if monomial == ():
+            offset = int(c)
+        elif len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].head == dim and not monomial[0][0].args:
+            slope = int(c)
+        else:
+            return None
+    if slope <= 0:
+        return None
+    text = shape if offset == 0 else f"({shape} {'-' if offset > 0 else '+'} {abs(offset)})"
+    return text if slope == 1 else f"{text} // {slope}"
+
+
+def checks(b: Builder) -> tuple[tuple[str, str], ...]:
+    """`launch.assume` as conditions over dims and scalars that the host can test, with their text."""
+    known = {d: d for d in b.kernel.dims} | {t.name: t.name for t in b.kernel.tensors.values() if not t.shape}
+    lets = {x.name: x for x in b.kernel.launch.lets if x.time in ("compile", "launch")}
+    scope = Scope(b.kernel.env, {**b.constants, **known})
+    out = []
+    for p in b.kernel.launch.assume:
+        free = names(p.expr) - set(b.constants)
+        if free and free <= set(known) and not (free & set(lets)):
+            out.append((python(py(p.expr, scope)), text(p.expr)))
+    return tuple(out)
+
+
+def python(code: str) -> str:
+    """Kernel code over numbers of the host: min, max and ceil_div are plain Python there."""
+    return code.replace("cutlass.m", "m").replace("cute.ceil_div", "ceil_div")

@@ -1,0 +1,372 @@
+"""A kernel as a module: constants, setup, tasks, launcher and host function, in the order they are printed."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import PurePath
+
+from tsgen import __version__
+from tsgen.derive.model import Derived
+from tsgen.lower import host, pipelines
+from tsgen.lower.context import DSL_TYPES, Builder, Used
+from tsgen.lower.errors import refuse
+from tsgen.lower.program import Constant, KernelArg, LayoutAtom, Launch, Module, Statement
+from tsgen.lower.pyexpr import Scope, py, py_factor
+from tsgen.lower.queue import (
+    TileCoord,
+    cluster_ranks,
+    cluster_size,
+    cluster_text,
+    clustered,
+    queue_of,
+    tile_coord,
+    tile_count,
+)
+from tsgen.lower.schedule import lower_task, mentions
+from tsgen.model.algebra import is_constant, substitute
+from tsgen.model.expr import Expr, Name, names
+from tsgen.model.kernel import Kernel, Program
+from tsgen.model.expr import text as expression_text
+
+TARGETS = ("sm_90a",)
+
+
+def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
+    """The module of one kernel. Raises Unsupported where no code can be generated."""
+    if kernel.target not in TARGETS:
+        refuse(f"target {kernel.target}", kernel.spans.get("target", kernel.span))
+    b = Builder(kernel, derived, PurePath(program.path).name)
+    choices = host.dtype_choices(kernel)
+    params = _params(b)
+    for name in (kernel.name, f"{kernel.name}_kernel", f"{kernel.name}_launch"):
+        b.names.new(name)
+    for name in (*kernel.dims, *(a.name for a in kernel.launch.axes), *(x.name for x in kernel.launch.lets)):
+        b.names.new(name)
+    extents = _extents(b)
+    queue = queue_of(b)
+    coord = tile_coord(b, queue, extents) if queue is not None else None
+    base = _kernel_names(b)
+    pipes = [pipelines.creation(b, r) for r in pipelines.pipelined(b)]
+    tasks, used = [], Used(base)
+    for task in kernel.tasks:
+        code, seen = lower_task(b, task, base, extents, coord)
+        tasks.append(code)
+        used.seen.update(seen.seen)
+    setup = _setup(b, pipes, [t.body for t in tasks], used, extents, coord, tasks)
+    args = _kernel_args(b, choices, setup, tasks)
+    launch = _launch(b, queue is not None)
+    tensors = host.host_tensors(b)
+    return Module(
+        kernel=kernel.name,
+        target=kernel.target,
+        variant=kernel.variant,
+        version=__version__,
+        source=b.source,
+        sha256=program.sha256,
+        doc=tuple(line for p in kernel.doc.strip().split("\n") for line in (textwrap.wrap(p, 119) or [""])),
+        needs=frozenset(b.needs),
+        imports=tuple(sorted((n.split(":")[1], n.split(":")[2]) for n in b.needs if n.startswith("import:"))),
+        meta_params=tuple((p.name, f'"{p.value}"' if isinstance(p.value, str) else repr(p.value)) for p in kernel.params.values()),
+        params=params,
+        params_note=b.note(kernel.spans["params"].line if "params" in kernel.spans else kernel.span.line, "params"),
+        dtype_choices=choices,
+        derived=tuple(b.derived_constants.values()),
+        layouts=tuple(b.fields.values()),
+        atoms=_atoms(b),
+        functions=tuple(_ordered(b)),
+        args=tuple(args),
+        call_args=tuple(_passed(b, a.name) for a in args),
+        setup=tuple(setup),
+        tasks=tuple(tasks),
+        maps=tuple(b.maps.values()),
+        mmas=tuple(b.mmas.values()),
+        launch=launch,
+        tensors=tensors,
+        dims=host.host_dims(b),
+        optional_dims=kernel.launch.optional,
+        checks=host.checks(b),
+        empty=_empty(b),
+        summary=kernel.doc.strip().split("\n")[0],
+        capability=(9, 0),
+    )
+
+
+def _passed(b: Builder, arg: str) -> str:
+    """What the launcher passes for a kernel argument."""
+    for m in b.maps.values():
+        if m.view == arg:
+            return m.argument
+    for tensor, name in b.generic.items():
+        if name == arg:
+            return tensor
+    return arg
+
+
+def _atoms(b: Builder) -> tuple[LayoutAtom, ...]:
+    kinds = dict.fromkeys((f.swizzle, f.dtype) for f in b.fields.values() if f.swizzle)
+    widths = [w for w, _ in kinds]
+    names = {k: f"sw{k[0]}" if widths.count(k[0]) == 1 else f"sw{k[0]}_{i}" for i, k in enumerate(kinds)}
+    return tuple(LayoutAtom(names[k], *k) for k in kinds)
+
+
+def _params(b: Builder) -> tuple[Constant, ...]:
+    """The params as module constants; those the caller decides become arguments."""
+    out = []
+    scope_names: dict[str, str] = {}
+    for p in b.kernel.params.values():
+        if p.decided_by_caller:
+            b.names.new(p.name.upper())
+            b.constants[p.name] = b.names.new(p.name)
+            continue
+        name = b.names.new(p.name.upper())
+        b.constants[p.name] = name
+        out.append((p, name))
+    constants = []
+    for p, name in out:
+        known = {k: v for k, v in b.constants.items() if k in scope_names}
+        if p.written is not None and names(p.written) and names(p.written) <= set(known):
+            text = py(p.written, Scope(b.kernel.env, known))
+        elif isinstance(p.value, str) and p.value in DSL_TYPES:
+            text = DSL_TYPES[p.value]
+        else:
+            text = f'"{p.value}"' if isinstance(p.value, str) else repr(p.value)
+        scope_names[p.name] = name
+        constants.append(Constant(name, text, p.doc))
+    return tuple(constants)
+
+
+def _kernel_names(b: Builder) -> dict[str, str]:
+    """Python names of what tasks may use: constants, dims, scalars, axes, `let` values."""
+    out = dict(b.constants)
+    out.update({d: d for d in b.kernel.dims})
+    out.update({a.name: a.name for a in b.kernel.launch.axes})
+    out.update({x.name: x.name for x in b.kernel.launch.lets})
+    for t in b.kernel.tensors.values():
+        if t.present and not t.shape:
+            out[t.name] = b.names.new(t.name)
+    out["sms"] = "sms"
+    return out
+
+
+def _extents(b: Builder) -> dict[str, str]:
+    """The kernel's names for the number of tiles along each axis: the dim or `let` value itself where it is one."""
+    return {
+        a.name: a.extent.id if isinstance(a.extent, Name) and a.extent.id not in b.constants else b.names.new(f"{a.name}_tiles")
+        for a in b.kernel.launch.axes
+    }
+
+
+def _ordered(b: Builder) -> list[Statement]:
+    """Functions before those that call them."""
+    first = ("tile_coord", "mma", "erf", "relu", "gelu", "silu", "sigmoid", "gelu_tanh", "fragments")
+    known = [b.functions[k] for k in first if k in b.functions]
+    return known + [v for k, v in b.functions.items() if k not in first]
+
+
+def _assign(name: str, text: str, note: str | None = None) -> Statement:
+    return Statement("setup/assign", {"name": name, "text": text}, note)
+
+
+def _setup(
+    b: Builder,
+    pipes: list[Statement],
+    bodies: list[tuple[Statement, ...]],
+    used: Used,
+    extents: dict[str, str],
+    coord: TileCoord | None,
+    tasks: list[object],
+) -> list[Statement]:
+    """What every thread does before the tasks: indices, sizes, shared memory, pipelines, windows, synchronisation."""
+    conditions = [f"{t.outer} {t.inner}" for t in tasks]  # type: ignore[attr-defined]
+    windows = list(b.windows.values())
+    values = _values(b, used, extents, coord, [bodies, windows])
+    out: list[Statement] = []
+    after = [*bodies, *windows, *values, conditions]
+    if mentions(after, "tid"):
+        out.append(_assign("tid", "cute.arch.thread_idx()[0]"))
+    if b.maps or mentions(after, "warp_idx"):
+        out.append(_assign("warp_idx", "cute.arch.make_warp_uniform(cute.arch.warp_idx())"))
+    if b.maps:
+        out.append(Statement("setup/prefetch", {"maps": [m.name for m in b.maps.values()]}))
+    out += values
+    if b.fields or pipes:
+        barriers = [(p.values["barriers"], p.values["stages"]) for p in pipes]
+        note = b.note(b.kernel.spans["resources"].line if "resources" in b.kernel.spans else b.kernel.span.line, "resources")
+        dtypes = {f.dtype for f in b.fields.values() if f.swizzle}
+        passed = [p.name for p in b.kernel.params.values() if p.decided_by_caller and b.constants[p.name] in dtypes]
+        values_ = {"fields": list(b.fields.values()), "barriers": barriers, "layout_args": ", ".join(passed)}
+        out.append(Statement("setup/smem", values_, note))
+    out += pipes
+    shape = f"({', '.join(_cluster_shape(b))})" if clustered(b) else None
+    if pipes:
+        out.append(Statement("setup/init_arrive", {"cluster": shape}))
+    out += windows
+    if pipes:
+        out.append(Statement("setup/init_wait", {"cluster": shape}))
+    return out
+
+
+def _cluster_shape(b: Builder) -> list[str]:
+    sizes = [cluster_text(b, a) for a in b.kernel.launch.axes if a.cluster > 1]
+    return [*sizes, "1"][:2] if len(sizes) < 3 else [" * ".join(sizes), "1"]
+
+
+def _values(b: Builder, used: Used, extents: dict[str, str], coord: TileCoord | None, code: list[object]) -> list[Statement]:
+    """Sizes and coordinates that the kernel's code uses, each after what it is computed from."""
+    kernel = b.kernel
+    tail: list[Statement] = []
+    scope_names = Used(_kernel_names_again(b))
+    scope_names.seen.update(used.seen)
+    tile_texts = Used(extents)
+    scope = Scope(kernel.env, scope_names, tile_texts)
+    lets = []
+    for let in reversed(kernel.launch.lets):
+        if let.time in ("compile", "launch") and let.name in scope_names.seen:
+            lets.append(_assign(let.name, py(let.value, scope), b.note(let.span.line, let.name)))
+    lets.reverse()
+    if coord is not None:
+        tail.append(_assign("cluster_tiles", tile_count(b, extents)))
+        size = cluster_size(b)
+        size = f"({size})" if " " in size else size
+        tail.append(_assign("cluster", "cute.arch.block_idx()[0]" + (f" // {size}" if clustered(b) else "")))
+        tail.append(_assign("clusters", "cute.arch.grid_dim()[0]" + (f" // {size}" if clustered(b) else "")))
+    else:
+        for i, a in enumerate(kernel.launch.axes):
+            if a.name in scope_names.seen:
+                tail.append(_assign(a.name, f"cute.arch.block_idx()[{i}]"))
+    if clustered(b):
+        rank = [_assign("cta_rank", "cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())")]
+        if len(cluster_ranks(b)) > 1:
+            rank += [_assign(f"cta_{axis}", text) for axis, text in cluster_ranks(b).items() if mentions(code, f"cta_{axis}")]
+        tail += rank
+    sizes = []
+    for i, a in enumerate(kernel.launch.axes):
+        if isinstance(a.extent, Name) and a.extent.id == extents[a.name]:
+            if mentions([code, tail], extents[a.name]):
+                scope_names.seen[a.extent.id] = None
+        elif mentions([code, tail, lets], extents[a.name]):
+            if coord is None and a.cluster == 1 and len(kernel.launch.axes) <= 3:
+                sizes.append(_assign(extents[a.name], f"cute.arch.grid_dim()[{i}]"))
+            else:
+                sizes.append(_assign(extents[a.name], py(a.extent, scope)))
+    return [*_dims(b, scope_names), *sizes, *lets, *tail]
+
+
+def _kernel_names_again(b: Builder) -> dict[str, str]:
+    out = dict(b.constants)
+    for n in (*b.kernel.dims, *(a.name for a in b.kernel.launch.axes), *(x.name for x in b.kernel.launch.lets)):
+        out[n] = n
+    out["sms"] = "sms"
+    out.update({t.name: t.name for t in b.kernel.tensors.values() if not t.shape})
+    return out
+
+
+def _dims(b: Builder, used: Used) -> list[Statement]:
+    """Dims out of the shapes of the tensors that the kernel has, a tensor at a time where that reads well."""
+    missing = [d for d in b.kernel.dims if d in used.seen]
+    out: list[Statement] = []
+    have: list[tuple[str, list[Expr]]] = []
+    for (tensor, modes), name in b.views.items():
+        have.append((name, [b.kernel.tensors[tensor].shape[m] for m in modes]))
+    for tensor, name in b.generic.items():
+        have.append((name, list(b.kernel.tensors[tensor].shape)))
+    for name, shape in have:
+        plain = [e.id for e in shape if isinstance(e, Name) and e.id in b.kernel.dims]
+        new = [d for d in plain if d in missing]
+        if len(plain) == len(shape) and len(set(plain)) == len(plain) and len(new) == len(plain) > 1:
+            out.append(_assign(", ".join(plain), f"{name}.shape"))
+            missing = [d for d in missing if d not in plain]
+            continue
+        for i, e in enumerate(shape):
+            for d in list(missing):
+                solved = host.solve(b.kernel, e, d, f"{name}.shape[{i}]")
+                if solved is not None:
+                    out.append(_assign(d, solved))
+                    missing.remove(d)
+    if missing:
+        refuse(f"dim `{missing[0]}`, which no tensor that the kernel uses gives", b.kernel.span)
+    return out
+
+
+def _kernel_args(b: Builder, choices: tuple[host.DTypeChoice, ...], setup: list[Statement], tasks: list[object]) -> list[KernelArg]:
+    args: list[KernelArg] = []
+    seen: set[str] = set()
+    for m in b.maps.values():
+        args.append(KernelArg(m.name, "cute.CopyAtom"))
+        if m.view not in seen:
+            seen.add(m.view)
+            shape = ", ".join(expression_text(b.kernel.tensors[m.tensor].shape[i]) for i in m.modes)
+            args.append(KernelArg(m.view, "cute.Tensor", f"({shape})"))
+    for tensor, name in b.generic.items():
+        shape = ", ".join(expression_text(e) for e in b.kernel.tensors[tensor].shape)
+        args.append(KernelArg(name, "cute.Tensor", f"({shape})"))
+    code = [setup, [t.body for t in tasks]]  # type: ignore[attr-defined]
+    for t in b.kernel.tensors.values():
+        if t.present and not t.shape and mentions(code, t.name):
+            args.append(KernelArg(t.name, DSL_TYPES[b.dtype_word(t.dtype)]))
+    if mentions(code, "sms"):
+        args.append(KernelArg("sms", "Int32"))
+    for m2 in b.mmas.values():
+        args.append(KernelArg(m2.name, "cute.TiledMma"))
+    for c in choices:
+        if b.fields or mentions(code, c.name):
+            args.append(KernelArg(c.name, "cutlass.Constexpr"))
+    return args
+
+
+def _launch(b: Builder, persistent: bool) -> Launch:
+    kernel = b.kernel
+    threads = 32 * b.derived.block_warps
+    used = Used(_kernel_names_again(b))
+    scope = Scope(kernel.env, used)
+    extents = {a.name: py(a.extent, scope) for a in kernel.launch.axes}
+    size = cluster_size(b)
+    values: list[tuple[str, str]] = []
+    if persistent:
+        parts = {n: f"({t})" if (" " in t and not t.startswith("cute.ceil_div")) else t for n, t in extents.items()}
+        values.append(("cluster_tiles", tile_count(b, parts)))
+        size_text = f"({size})" if " " in size else size
+        values.append(("clusters", f"cutlass.min(sms // {size_text}, cluster_tiles)" if clustered(b) else "cutlass.min(sms, cluster_tiles)"))
+        grid = (f"clusters * {size_text}" if clustered(b) else "clusters", "1", "1")
+        cluster = (size, "1", "1") if clustered(b) else None
+    else:
+        if len(kernel.launch.axes) > 3:
+            refuse("more than three tile axes without a work queue", kernel.launch.span)
+        sizes = []
+        for a in kernel.launch.axes:
+            n = extents[a.name]
+            c = cluster_text(b, a)
+            sizes.append(f"cute.round_up({n}, {c})" if a.cluster > 1 else n)
+        grid = tuple([*sizes, "1", "1"][:3])  # type: ignore[assignment]
+        cluster = tuple([*(cluster_text(b, a) for a in kernel.launch.axes), "1", "1"][:3]) if clustered(b) else None  # type: ignore[assignment]
+    lets: list[tuple[str, str]] = []
+    for let in reversed(kernel.launch.lets):
+        if let.name in used.seen:
+            lets.append((let.name, py(let.value, scope)))
+    dims = [(d.name, d.text) for d in host.host_dims(b) if d.name in used.seen]
+    return Launch(
+        grid=grid,
+        cluster=cluster,
+        threads=b.constant("THREADS", str(threads), _threads_comment(b)),
+        min_blocks=kernel.launch.min_blocks,
+        pdl=kernel.launch.pdl,
+        values=tuple([*dims, *lets[::-1], *values]),
+    )
+
+
+def _threads_comment(b: Builder) -> str | None:
+    padding = sum(len(p) for p in b.derived.padding.values())
+    return f"{padding} padding warps fill up a warpgroup: setmaxnreg speaks to whole warpgroups" if padding else None
+
+
+def _empty(b: Builder) -> str | None:
+    """The host's test for a tile space without tiles; None if it always has some."""
+    used = Used(_kernel_names_again(b))
+    scope = Scope(b.kernel.env, used)
+    extents = [a.extent for a in b.kernel.launch.axes if not is_constant(a.extent, b.kernel.env)]
+    if not extents:
+        return None
+    lets = {x.name: x.value for x in b.kernel.launch.lets}
+    for _ in lets:
+        extents = [substitute(e, lets) for e in extents]
+    return host.python(" * ".join(py_factor(e, scope) for e in extents)) + " == 0"

@@ -1,0 +1,34 @@
+"""Python identifiers for the names of a spec, without collisions."""
+
+from __future__ import annotations
+
+import keyword
+
+RESERVED = frozenset(
+    "abs bool cute cutlass const_expr cpasync dict float int len list lru_cache max min operator pipeline pow print range "
+    "self set slice str sum tuple type warp warpgroup zip Boolean CUstream Float32 Int16 Int32 Int64 META Optional "
+    "OperandMajorMode SmemAllocator compile compiled make_fake_stream make_fake_tensor torch need stream sms".split()
+)
+
+
+class Namer:
+    """Gives each thing one identifier; a wish that is taken or reserved gets a trailing underscore or a number."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set(RESERVED)
+
+    def new(self, wish: str) -> str:
+        name = wish
+        if keyword.iskeyword(name) or name in self._taken:
+            name = wish + "_"
+        n = 2
+        while name in self._taken:
+            name, n = f"{wish}{n}", n + 1
+        self._taken.add(name)
+        return name
+
+    def child(self) -> Namer:
+        """A namer for a nested scope: everything taken so far stays taken."""
+        inner = Namer()
+        inner._taken = set(self._taken)
+        return inner

@@ -1,0 +1,137 @@
+"""Tiles: coordinates from blockIdx, or the static persistent queue as a loop and a function of the tile's number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tsgen.lower.context import Builder
+from tsgen.lower.errors import refuse
+from tsgen.lower.program import Statement
+from tsgen.lower.pyexpr import Scope, py
+from tsgen.model.expr import Const
+from tsgen.model.kernel import Axis, Resource
+
+
+def cluster_text(b: Builder, a: Axis) -> str:
+    """CTAs of a cluster along an axis, as Python."""
+    return str(a.cluster) if a.cluster_expr == Const(a.cluster) or a.cluster == 1 else py(a.cluster_expr, Scope(b.kernel.env, b.constants))
+
+
+def cluster_size(b: Builder) -> str:
+    """CTAs of a cluster, as Python."""
+    return " * ".join(cluster_text(b, a) for a in b.kernel.launch.axes if a.cluster > 1) or "1"
+
+
+def clustered(b: Builder) -> bool:
+    return any(a.cluster > 1 for a in b.kernel.launch.axes)
+
+
+def queue_of(b: Builder) -> Resource | None:
+    return next((r for r in b.kernel.resources.values() if r.kind == "work_queue"), None)
+
+
+@dataclass(frozen=True)
+class TileCoord:
+    """The function that turns a tile's number into coordinates: its name, and what a call passes."""
+
+    call: str
+    axes: tuple[str, ...]
+
+
+def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoord:
+    """Makes the module's function for a queue. `extents` are the kernel's names for the numbers of tiles."""
+    q = queue.queue
+    assert q is not None
+    if q.scheduler != "static_persistent":
+        refuse(f"the scheduler {q.scheduler} on {b.kernel.target}", queue.spans.get("scheduler", queue.span))
+    if q.serpentine:
+        refuse("serpentine", queue.spans.get("serpentine", queue.span))
+    axes = {a.name: a for a in b.kernel.launch.axes}
+    order = [(r, axes[r.axis]) for r in q.raster]
+    lines: list[str] = []
+    counts: list[str] = []
+    for _, a in order:
+        count = f"{a.name}_tiles"
+        if a.cluster > 1:
+            lines.append(f"{a.name}_clusters = cute.ceil_div({count}, {cluster_text(b, a)})")
+            count = f"{a.name}_clusters"
+        counts.append(count)
+    banded = q.swizzle > 1 and len(order) > 1
+    swizzle = py(q.swizzle_expr, Scope(b.kernel.env, b.constants))
+    lines += _banded(order, counts, swizzle) if banded else _plain(order, counts)
+    for (r, a), count in zip(order, counts, strict=True):
+        if r.reverse:
+            lines.append(f"{a.name} = {count} - 1 - {a.name}")
+    names = [a.name for a in b.kernel.launch.axes]
+    ranks = _ranks(b)
+    results = [f"{a.name} * {cluster_text(b, a)} + {ranks[a.name]}" if a.cluster > 1 else a.name for a in b.kernel.launch.axes]
+    params = [f"{a.name}_tiles: Int32" for a in b.kernel.launch.axes if any(f"{a.name}_tiles" in x for x in lines)]
+    passed = [extents[a.name] for a in b.kernel.launch.axes if any(f"{a.name}_tiles" in x for x in lines)]
+    if clustered(b):
+        params.append("cta_rank: Int32")
+        passed.append("cta_rank")
+    order_text = ", then ".join(("-" if r.reverse else "") + r.axis for r in q.raster)
+    doc = f"{', '.join(names)} of the tile with this number: fastest {order_text}."
+    if banded:
+        doc = f"{', '.join(names)} of the tile with this number: bands of {swizzle} along {q.raster[1].axis}, fastest in a band; then {q.raster[0].axis}."
+    values = {"params": ["tile: Int32", *params], "lines": lines, "results": results, "doc": doc, "names": names}
+    b.functions["tile_coord"] = Statement("functions/tile_coord", values, b.note(queue.span.line, queue.name))
+    return TileCoord(f"tile_coord(tile{''.join(', ' + p for p in passed)})", tuple(names))
+
+
+def _plain(order: list[tuple[object, Axis]], counts: list[str]) -> list[str]:
+    lines = []
+    for i, (_, a) in enumerate(order):
+        last = i == len(order) - 1
+        lines.append(f"{a.name} = tile" if last else f"{a.name} = tile % {counts[i]}")
+        if not last:
+            lines.append(f"tile = tile // {counts[i]}")
+    return lines
+
+
+def _banded(order: list[tuple[object, Axis]], counts: list[str], swizzle: str) -> list[str]:
+    first, second = order[0][1].name, order[1][1].name
+    lines = []
+    if len(order) > 2:
+        lines += [f"plane = {counts[0]} * {counts[1]}", "rest = tile // plane", "tile = tile % plane"]
+        for i, (_, a) in enumerate(order[2:], 2):
+            last = i == len(order) - 1
+            lines.append(f"{a.name} = rest" if last else f"{a.name} = rest % {counts[i]}")
+            if not last:
+                lines.append(f"rest = rest // {counts[i]}")
+    lines += [
+        f"band = tile // ({counts[0]} * {swizzle})",
+        f"tile = tile % ({counts[0]} * {swizzle})",
+        f"width = cutlass.min({counts[1]} - band * {swizzle}, {swizzle})",
+        f"{first} = tile // width",
+        f"{second} = band * {swizzle} + tile % width",
+    ]
+    return lines
+
+
+def _ranks(b: Builder) -> dict[str, str]:
+    """This CTA's rank in its cluster along each clustered axis, first axis fastest."""
+    shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
+    out: dict[str, str] = {}
+    stride = ""
+    for i, a in enumerate(shared):
+        text = "cta_rank" if not stride else f"cta_rank // ({stride})" if " " in stride else f"cta_rank // {stride}"
+        if i < len(shared) - 1:
+            text = f"{text} % {cluster_text(b, a)}"
+        out[a.name] = text
+        stride = f"{stride} * {cluster_text(b, a)}" if stride else cluster_text(b, a)
+    return out
+
+
+def cluster_ranks(b: Builder) -> dict[str, str]:
+    """Text of the CTA's rank along each clustered axis."""
+    return _ranks(b)
+
+
+def tile_count(b: Builder, extents: dict[str, str]) -> str:
+    """Number of cluster tiles of the queue, as Python."""
+    parts = []
+    for a in b.kernel.launch.axes:
+        n = extents[a.name]
+        parts.append(f"cute.ceil_div({n}, {cluster_text(b, a)})" if a.cluster > 1 else n)
+    return " * ".join(parts)

@@ -1,0 +1,110 @@
+"""Fields in shared memory: their tensors and layouts, and windows of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tsgen.lower.context import Builder
+from tsgen.lower.program import SmemField
+from tsgen.lower.pyexpr import Scope, py, py_factor, tile_index
+from tsgen.model.algebra import canonical
+from tsgen.model.dtypes import DTYPES
+from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice, Window
+from tsgen.model.kernel import Field
+
+
+def tile_rank(field: Field) -> int:
+    """Dimensions of a field's tile: the last two, or one; those before count slots."""
+    return min(2, len(field.shape))
+
+
+def smem_field(b: Builder, ref: Ref) -> SmemField:
+    """The shared tensor of a field, made on first use."""
+    field = b.field(ref)
+    key = (field.owner, field.name)
+    if key in b.fields:
+        return b.fields[key]
+    owner = b.kernel.resources[field.owner]
+    scope = Scope(b.kernel.env, b.constants)
+    rank = tile_rank(field)
+    slots = [py_factor(d, scope) for d in field.dims[: len(field.dims) - rank]]
+    if owner.pipeline is not None:
+        slots.append(py_factor(owner.pipeline.stages, scope))
+    swizzle = b.derived.swizzles.get(key, 0)
+    name = b.names.new(f"{field.owner}_{field.name}")
+    tile = [py(d, scope) for d in field.dims[len(field.dims) - rank :]]
+    b.fields[key] = SmemField(
+        name=name,
+        layout=b.names.new(f"{name}_layout"),
+        label=f"{field.owner}.{field.name}",
+        dtype=b.dtype(field.dtype),
+        shape=(*tile, " * ".join(slots) or "1"),
+        swizzle=swizzle,
+        align=1024 if swizzle else max(16, field.align or 0),
+        note=b.note(field.span.line, ""),
+    )
+    if swizzle:
+        b.needs.add("warpgroup")
+    return b.fields[key]
+
+
+def slot(b: Builder, ref: Ref, stage: str | None, scope: Scope) -> str:
+    """Index of the slot mode that a reference picks: stage and leading dimensions, row-major."""
+    field = b.field(ref)
+    leading = len(field.shape) - tile_rank(field)
+    text: str | None = stage if b.kernel.resources[field.owner].pipeline is not None else None
+    constants = Scope(b.kernel.env, b.constants)
+    for i in range(leading):
+        w = ref.window[i] if ref.window is not None and i < len(ref.window) else Full()
+        at: Expr = w.at if isinstance(w, Index) else w.start if isinstance(w, Slice) else Const(0)
+        index = py(at, scope)
+        if text is None:
+            text = index if canonical(at, scope.env).value != 0 else None
+        else:
+            text = f"({text}) * {py_factor(field.dims[i], constants)} + {index}" if " " in text else (
+                f"{text} * {py_factor(field.dims[i], constants)} + {index}"
+            )
+    return text or "0"
+
+
+@dataclass(frozen=True)
+class SubTile:
+    """The part of a field's tile that a window takes: box sizes, and tile coordinates (None: the whole of it)."""
+
+    box: tuple[str, ...]
+    sizes: tuple[int, ...]
+    at: tuple[str, ...] | None
+
+
+def sub_tile(b: Builder, ref: Ref, scope: Scope) -> SubTile | None:
+    """The window's part of the tile; None if it does not fall on a multiple of its own size."""
+    field = b.field(ref)
+    rank = tile_rank(field)
+    lead = len(field.shape) - rank
+    constants = Scope(b.kernel.env, b.constants)
+    box, sizes, at = [], [], []
+    whole = True
+    for i in range(rank):
+        dim, extent = field.dims[lead + i], field.shape[lead + i]
+        w: Window = ref.window[lead + i] if ref.window is not None and lead + i < len(ref.window) else Full()
+        if isinstance(w, Index):
+            w = Slice(w.at, Const(1))
+        if isinstance(w, Full):
+            box.append(py(dim, constants))
+            sizes.append(extent)
+            at.append("0")
+            continue
+        length = canonical(w.length, scope.env).value
+        coordinate = tile_index(w.start, w.length, scope)
+        if length is None or coordinate is None:
+            return None
+        box.append(py(w.length, scope))
+        sizes.append(int(length))
+        at.append(coordinate)
+        whole = whole and int(length) == extent
+    return SubTile(tuple(box), tuple(sizes), None if whole else tuple(at))
+
+
+def element_bytes(b: Builder, dtype: Expr) -> int:
+    """Bytes of one element."""
+    return DTYPES[b.dtype_word(dtype)].bits // 8

@@ -1,0 +1,198 @@
+"""TMA loads and stores: descriptors, partitions of windows in the setup, and the copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tsgen.lower.context import Builder, TaskState
+from tsgen.lower.errors import refuse
+from tsgen.lower.program import SmemField, Statement, TmaMap
+from tsgen.lower.pyexpr import py, tile_index
+from tsgen.lower.smem import SubTile, slot, smem_field, sub_tile
+from tsgen.model.algebra import canonical
+from tsgen.model.expr import Const, Expr, Full, Index, Placed, Ref, Slice
+from tsgen.model.kernel import CopyArg, Work
+from tsgen.model.ops import copies
+from tsgen.model.steps import CallStep
+
+LOAD, SHARED_LOAD, STORE = "CopyBulkTensorTileG2SOp", "CopyBulkTensorTileG2SMulticastOp", "CopyBulkTensorTileS2GOp"
+
+
+def _dimensions(b: Builder, ref: Ref) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Dimensions of a tensor window: those of the box, and those an index picks."""
+    tensor = b.kernel.tensors[ref.name]
+    window = ref.window if ref.window is not None else tuple(Full() for _ in tensor.shape)
+    box = tuple(i for i, w in enumerate(window) if not isinstance(w, Index))
+    return box, tuple(i for i, w in enumerate(window) if isinstance(w, Index))
+
+
+def _coordinates(s: TaskState, ref: Ref, box: tuple[int, ...], picked: tuple[int, ...], placed: Placed) -> list[str]:
+    """Coordinates of the window among the tensor's boxes, then of the picked dimensions."""
+    out = []
+    for i in box:
+        w = ref.window[i] if ref.window is not None else Full()
+        if isinstance(w, Full):
+            out.append("0")
+            continue
+        assert isinstance(w, Slice)
+        coordinate = tile_index(w.start, w.length, s.scope)
+        if coordinate is None:
+            refuse(f"a TMA window that does not start at a multiple of its length in dimension {i}", placed.span)
+        out.append(coordinate)
+    for i in picked:
+        assert ref.window is not None
+        w = ref.window[i]
+        assert isinstance(w, Index)
+        out.append(s.py(w.at))
+    return out
+
+
+def view(b: Builder, tensor: str, modes: tuple[int, ...]) -> str:
+    """The kernel's name for a tensor in TMA coordinates with this order of dimensions."""
+    key = (tensor, modes)
+    if key not in b.views:
+        taken = tensor in b.generic or any(t == tensor for t, _ in b.views)
+        b.views[key] = b.names.new(f"{tensor}_tma" if taken else tensor)
+    return b.views[key]
+
+
+def _map(
+    b: Builder, tensor: str, modes: tuple[int, ...], part: SubTile, field: SmemField, op: str, multicast: str | None
+) -> TmaMap:
+    layout = f"cute.slice_({field.layout}, ({'None, ' * (len(field.shape) - 1)}0))"
+    if part.at is not None:
+        order = ", ".join(str(i) for i in range(len(part.box)))
+        shape = ", ".join(part.box)
+        kind = f"warpgroup.SmemLayoutAtomKind.K_SW{field.swizzle}"
+        layout = f"cute.tile_to_shape(warpgroup.make_smem_layout_atom({kind}, {field.dtype}), ({shape}), order=({order}))"
+    key = ("map", tensor, modes, part.box, layout, op, multicast)
+    if key not in b.maps:
+        name = b.names.new(f"tma_{tensor}")
+        b.maps[key] = TmaMap(name, view(b, tensor, modes), tensor, modes, part.box, layout, op, multicast)
+    return b.maps[key]
+
+
+def _partition(
+    b: Builder, wish: str, m: TmaMap, field: SmemField, part: SubTile, cta: str, peers: str, ref: Ref, line: str
+) -> tuple[str, str]:
+    """Names of the shared and the global side of a map's boxes, partitioned in the setup."""
+    key = ("partition", m.name, field.name, part.at is None, wish)
+    if key not in b.windows:
+        shared, window = b.names.new(f"{wish}_smem"), b.names.new(f"{wish}_gmem")
+        b.windows[key] = Statement(
+            "setup/tma_partition",
+            {
+                "smem": shared,
+                "gmem": window,
+                "map": m.name,
+                "cta": cta,
+                "peers": peers,
+                "field": field.name,
+                "view": m.view,
+                "box": m.box,
+                "rest": len(m.modes) - len(m.box),
+                "split": part.at is not None,
+            },
+            line,
+        )
+    v = b.windows[key].values
+    return str(v["smem"]), str(v["gmem"])
+
+
+def _check_box(b: Builder, ref: Ref, box: tuple[int, ...], part: SubTile, s: TaskState, placed: Placed) -> None:
+    tensor = b.kernel.tensors[ref.name]
+    if tensor.major != len(tensor.shape) - 1 or (box and box[-1] != tensor.major):
+        refuse("a TMA window whose last dimension is not the tensor's contiguous one", placed.span)
+    lengths = []
+    for i in box:
+        w = ref.window[i] if ref.window is not None else Full()
+        length: Expr = w.length if isinstance(w, Slice) else tensor.shape[i]
+        lengths.append(canonical(length, s.scope.env).value)
+    if len(box) != len(part.sizes) or any(x != y for x, y in zip(lengths, part.sizes, strict=True)):
+        refuse(f"a TMA copy between a window {[str(x) for x in lengths]} and a field tile {list(part.sizes)}", placed.span)
+
+
+def tma_load(s: TaskState, work: Work, step: CallStep, stage: str, pipeline: str, state: str) -> Statement:
+    """The copies of one `tma_load`; they arrive on the stage's full barrier."""
+    out = [_load_copy(s, work, c, stage) for c in copies(work)]
+    values = {"copies": out, "pipeline": pipeline, "state": state, "full": f"{work.owner}_full"}
+    return Statement("ops/tma_load", values, s.note(step))
+
+
+def _load_copy(s: TaskState, work: Work, c: CopyArg, stage: str) -> Mapping[str, object]:
+    b = s.builder
+    source, to = c.source, c.to
+    placed, to_placed = Placed(source, c.source_span), Placed(to, c.to_span)
+    field = smem_field(b, to)
+    part = sub_tile(b, to, s.scope)
+    if part is None:
+        refuse("a field window that does not start at a multiple of its length", to_placed.span)
+    box, picked = _dimensions(b, source)
+    _check_box(b, source, box, part, s, placed)
+    peers, cta, mask = "cute.make_layout(1)", "0", None
+    multicast = None
+    if c.multicast is not None:
+        multicast, cta, mask = _multicast(s, c.multicast)
+        if multicast is not None:
+            peers = f"cute.make_layout({multicast})"
+    m = _map(b, source.name, (*box, *picked), part, field, SHARED_LOAD if multicast else LOAD, multicast)
+    wish = f"{work.name}_{source.name}"
+    smem, gmem = _partition(b, wish, m, field, part, cta, peers, source, b.note(c.span.line, f"boxes of {source.name}"))
+    coordinates = _coordinates(s, source, box, picked, placed)
+    at = [*(part.at or ()), slot(b, to, stage, s.scope)]
+    return {
+        "map": m.name,
+        "source": f"{gmem}[None, {', '.join(coordinates)}]",
+        "to": f"{smem}[None, {', '.join(at)}]",
+        "mask": mask,
+    }
+
+
+def _multicast(s: TaskState, axis: str) -> tuple[str | None, str, str | None]:
+    """Number of CTAs that share the box, this CTA's rank among them, and the name of the mask; none for one CTA."""
+    b = s.builder
+    a = next(x for x in b.kernel.launch.axes if x.name == axis)
+    if a.cluster == 1:
+        return None, "0", None
+    count = py(a.cluster_expr, s.scope) if a.cluster_expr != Const(a.cluster) else str(a.cluster)
+    others = [x for x in b.kernel.launch.axes if x.cluster > 1 and x.name != axis]
+    key = ("mask", axis)
+    if key not in b.windows:
+        name = b.names.new(f"{axis}_mask")
+        stride = 1
+        for x in b.kernel.launch.axes:
+            if x.name == axis:
+                break
+            stride *= x.cluster
+        ones = f"(1 << {count}) - 1" if stride == 1 else str(sum(1 << (i * stride) for i in range(a.cluster)))
+        shift = "" if not others else f" << (cta_rank - cta_{axis} * {stride})"
+        b.windows[key] = Statement("setup/assign", {"name": name, "text": f"Int16(({ones}){shift})" if shift else f"Int16({ones})"})
+    return count, f"cta_{axis}" if others else "cta_rank", str(b.windows[key].values["name"])
+
+
+def tma_store(s: TaskState, work: Work, step: CallStep, stage: str | None) -> Statement:
+    """One TMA store by the task's elected thread; it closes one bulk group."""
+    b = s.builder
+    source_arg, to_arg = work.args["from"], work.args["to"]
+    assert isinstance(source_arg, Placed) and isinstance(to_arg, Placed)
+    source, to = source_arg.expr, to_arg.expr
+    assert isinstance(source, Ref) and isinstance(to, Ref)
+    if work.args.get("reduce", "none") != "none":
+        refuse("tma_store with reduce", step.span)
+    field = smem_field(b, source)
+    part = sub_tile(b, source, s.scope)
+    if part is None:
+        refuse("a field window that does not start at a multiple of its length", source_arg.span)
+    box, picked = _dimensions(b, to)
+    _check_box(b, to, box, part, s, to_arg)
+    m = _map(b, to.name, (*box, *picked), part, field, STORE, None)
+    wish = f"{work.name}_{to.name}"
+    smem, gmem = _partition(b, wish, m, field, part, "0", "cute.make_layout(1)", to, b.note(work.span.line, f"boxes of {to.name}"))
+    at = [*(part.at or ()), slot(b, source, stage, s.scope)]
+    values = {
+        "map": m.name,
+        "source": f"{smem}[None, {', '.join(at)}]",
+        "to": f"{gmem}[None, {', '.join(_coordinates(s, to, box, picked, to_arg))}]",
+        "lead": s.lead_warp,
+    }
+    return Statement("ops/tma_store", values, s.note(step))
