@@ -5,13 +5,14 @@ One folder for each: DIR/gemm_relu/gemm_sm90a.py with its libraries, one for eac
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tsgen.model.kernel import Kernel
+from tsgen.derive import derive
+from tsgen.emit import emit
+from tsgen.model.kernel import Kernel, Program
 from tsgen.runtime.compile import compile_module
 from tsgen.spec import load_program
 
@@ -27,26 +28,26 @@ class Build:
     variant: str | None = None
     sets: Mapping[str, str] = field(default_factory=dict)
 
-    def kernel(self, **sets: str) -> Kernel:
-        """The model; `sets` come on top."""
-        result = load_program(ROOT / self.spec, variant=self.variant, sets={**self.sets, **sets})
+    def program(self) -> Program:
+        result = load_program(ROOT / self.spec, variant=self.variant, sets=self.sets)
         assert result.program is not None, [d.message for d in result.diagnostics]
-        return result.program.kernels[0]
+        return result.program
+
+    def kernel(self) -> Kernel:
+        """The model of its one kernel."""
+        return self.program().kernels[0]
 
     def module(self, folder: Path) -> Path:
         """Where the generated module is, or goes."""
-        (path,) = sorted((folder / self.name).glob("*.py"))
-        return path
+        variant = f"_{self.variant}" if self.variant else ""
+        return folder / self.name / f"{self.kernel().name}{variant}_sm90a.py"
 
     def emit(self, folder: Path) -> Path:
-        """Writes the module through the command line, and returns its place."""
-        out = folder / self.name
-        options = [*(["--variant", self.variant] if self.variant else [])]
-        for k, v in self.sets.items():
-            options += ["--set", f"{k}={v}"]
-        command = [sys.executable, "-c", "from tsgen.cli import main; main()", "build", self.spec, "-o", str(out)]
-        subprocess.run([*command, *options], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        return self.module(folder)
+        """Writes the module, and returns its place."""
+        program, path = self.program(), self.module(folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(emit(program.kernels[0], derive(program.kernels[0]), program), encoding="utf-8")
+        return path
 
 
 GEMM = "specs/gemm.yaml"
@@ -55,11 +56,11 @@ BUILDS = {
     for b in (
         Build("copy", "specs/copy.yaml"),
         Build("copy_tma", "specs/copy_tma.yaml"),
-        Build("gemm_f16", GEMM, "f16"),
+        Build("gemm_f16", GEMM),
         Build("gemm_bf16_bias_gelu", GEMM, "bf16_bias_gelu"),
         Build("gemm_narrow", GEMM, "narrow"),
-        Build("gemm_relu", GEMM, "f16", {"has_bias": "true", "act": "relu"}),
-        Build("gemm_silu", GEMM, "f16", {"act": "silu"}),
+        Build("gemm_relu", GEMM, None, {"has_bias": "true", "act": "relu"}),
+        Build("gemm_silu", GEMM, None, {"act": "silu"}),
     )
 }
 

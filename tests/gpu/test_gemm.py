@@ -170,7 +170,7 @@ def test_refusals(built: Built, dtype: torch.dtype, report: Callable[[str], None
         "b on the CPU": (r(8, 8), r(8, 8).cpu(), bias),
         "no tensor": ([[1.0]], r(8, 8), bias),
         "K differs": (r(8, 8), r(8, 16), bias),
-        "rank differs": (r(8, 8), r(1, 8, 8), bias),
+        "rank differs": (r(8, 8), r(3, 8, 8), bias),
         "rank 1": (r(8), r(8), bias),
         "rank 4": (r(1, 1, 8, 8), r(1, 1, 8, 8), bias),
         "batch differs": (r(2, 8, 8), r(3, 8, 8), bias),

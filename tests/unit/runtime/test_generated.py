@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("generated")
 
 
-def compiled(build: Build, folder: Path) -> list[tuple[Path, Sass]]:
+@cache
+def compiled(name: str, folder: Path) -> list[tuple[Path, Sass]]:
     """The cubins of a build, for every dtype choice, each with its one kernel."""
+    build = BUILDS[name]
     files = compile_module(build.emit(folder), "cubin", choices="all")
     reports = [(f, inspect_cubin(f)) for f in files]
     assert all(len(r) == 1 for _, r in reports)
@@ -35,7 +38,7 @@ def compiled(build: Build, folder: Path) -> list[tuple[Path, Sass]]:
 
 @pytest.mark.parametrize("build", BUILDS.values(), ids=list(BUILDS))
 def test_every_build_compiles_for_every_dtype_without_spills(build: Build, folder: Path) -> None:
-    for file, sass in compiled(build, folder):
+    for file, sass in compiled(build.name, folder):
         kernel = build.kernel()
         assert f"{kernel.name}_kernel" in sass.function, file
         # LLVM interleaves 128 erf: a few spills in the epilogue, none in the main loop (measured: below noise)
@@ -52,7 +55,7 @@ def test_the_gemm_keeps_its_register_budgets_and_waits_as_written(build: Build, 
     waits = sum(c.target == "wgmma" for c in steps)
     products = sum(c.method == "mma" for c in steps)
     k_blocks = kernel.env["tile_k"] // 16  # type: ignore[operator]
-    for _, sass in compiled(build, folder):
+    for _, sass in compiled(build.name, folder):
         assert set(sass.setmaxnreg) == budgets and sass.count("USETMAXREG") == len(kernel.tasks)
         assert sass.count("WARPGROUP.DEPBAR") == waits
         assert sass.count("WARPGROUP.ARRIVE") == products
