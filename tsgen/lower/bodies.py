@@ -38,7 +38,9 @@ def lower_body(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
         lines = [f"{n} = {t}" for n, t in constants.items()] + lines
         params = [n for n in bound if n not in constants]
         fields = {"name": b.names.new(name), "params": params, "lines": lines, "doc": None}
-        b.functions[name] = Statement("functions/body", {**fields, "constants": tuple(constants)}, b.note(w.span.line, f"{w.owner}.{w.name}"))
+        b.functions[name] = Statement(
+            "functions/body", {**fields, "constants": tuple(constants)}, b.note(w.span.line, f"{w.owner}.{w.name}")
+        )
     f = b.functions[name].values
     constants_used = f["constants"]
     assert isinstance(constants_used, tuple)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import root
 from tsgen.lower.names import Namer
-from tsgen.lower.program import Constant, KernelArg, Mma, SmemField, Statement, TmaMap
+from tsgen.lower.program import Constant, Mma, SmemField, Statement, TmaMap
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.model.algebra import evaluate
 from tsgen.model.expr import Expr, Name, Ref
@@ -70,6 +70,7 @@ class Builder:
     source: str
     names: Namer = field(default_factory=Namer)
     needs: set[str] = field(default_factory=set)
+    globals: dict[str, str] = field(default_factory=dict)  # dims, axes, `let` values, scalars -> Python text
     constants: dict[str, str] = field(default_factory=dict)  # param -> Python text
     derived_constants: dict[str, Constant] = field(default_factory=dict)
     fields: dict[tuple[str, str], SmemField] = field(default_factory=dict)
@@ -82,9 +83,16 @@ class Builder:
     scalars: dict[str, str] = field(default_factory=dict)
     vectors: dict[str, int] = field(default_factory=dict)  # tensor -> elements of the widest access
 
-    @property
-    def env(self) -> Mapping[str, object]:
-        return self.kernel.env
+    def name_globals(self) -> None:
+        """Gives dims, axes, `let` values and scalars their names."""
+        scalars = [t.name for t in self.kernel.tensors.values() if not t.shape]
+        axes = [a.name for a in self.kernel.launch.axes]
+        for name in (*self.kernel.dims, *axes, *(x.name for x in self.kernel.launch.lets), *scalars):
+            self.globals[name] = self.names.new(name)
+
+    def kernel_names(self) -> dict[str, str]:
+        """What the names that every task knows are called."""
+        return {**self.constants, **self.globals, "sms": "sms"}
 
     def note(self, line: int, text: str) -> str:
         """The comment that names the spec's line."""
@@ -160,6 +168,9 @@ class TaskState:
     stages: dict[tuple[str, str], str] = field(default_factory=dict)  # (resource, side) -> text of the work stage
     tokens_of_try: dict[tuple[str, str], str] = field(default_factory=dict)
     mma_threads: dict[str, str] = field(default_factory=dict)
+    deferred: dict[int, tuple[CallStep, str, str]] = field(
+        default_factory=dict
+    )  # store -> map before it, loop, columns
     fragments: dict[tuple[str, str], str] = field(default_factory=dict)  # rmem field -> name
 
     def py(self, e: Expr) -> str:

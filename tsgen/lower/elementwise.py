@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from tsgen.lower.errors import refuse
 from tsgen.diagnostics import Span
+from tsgen.lower.errors import refuse
+from tsgen.lower.pyexpr import Scope
 from tsgen.model.algebra import evaluate, is_constant, prune
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary
-from tsgen.lower.pyexpr import Scope
 
 Shape = Literal["scalar", "col", "row", "tile"]
 Number = Literal["int", "float", "bool"]
@@ -116,7 +116,11 @@ class Printer:
     def print(self, e: Expr, outer: int = 0) -> str:
         match e:
             case Const():
-                return _literal(e.value, outer) if isinstance(e.value, float) else _wrap(_negative(e.value), outer, repr(e.value))
+                return (
+                    _literal(e.value, outer)
+                    if isinstance(e.value, float)
+                    else _wrap(_negative(e.value), outer, repr(e.value))
+                )
             case Name() | Ref():
                 return self.resolve(e).text
             case Unary():
@@ -193,7 +197,9 @@ class Printer:
             return f"cutlass.{f}({', '.join(self.print(a) for a in args)})"
         text = self.float(args[0])
         for a in args[1:]:
-            text = f"cute.arch.fmax({text}, {self.float(a)})" if f == "max" else f"cute.arch.fmin({text}, {self.float(a)})"
+            text = (
+                f"cute.arch.fmax({text}, {self.float(a)})" if f == "max" else f"cute.arch.fmin({text}, {self.float(a)})"
+            )
         return text
 
     def _activation(self, args: tuple[Expr, ...], outer: int) -> str:

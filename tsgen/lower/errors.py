@@ -9,10 +9,10 @@ from tsgen.diagnostics import Diagnostic, Finding, Span, error
 
 @error("TS801", "not-emitted")
 def not_emitted(what: str, span: Span, help: str | None = None) -> Finding:
-    """A construct that the language has and the verifier proves, but for which no code is generated yet.
+    """The language has a construct for which no code is generated yet.
 
-    `tsgen check` accepts such a spec, so that a schedule can be designed and proven; `tsgen build` names what is missing
-    and writes nothing.
+    `tsgen check` accepts such a spec, so that a schedule can be designed and proven; `tsgen build` names what is
+    missing and writes nothing.
     """
     return Finding(f"no code can be generated for {what}", span, help)
 

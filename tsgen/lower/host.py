@@ -33,7 +33,7 @@ def _qualified(word: str) -> str:
 
 def host_tensors(b: Builder) -> tuple[HostTensor, ...]:
     """Every argument of the signature, in the spec's order: those that must be given first, as Python wants it."""
-    scope = Scope(b.kernel.env, {**b.constants, **{d: d for d in b.kernel.dims}})
+    scope = Scope(b.kernel.env, b.kernel_names())
     decided = {p.name for p in b.kernel.params.values() if p.decided_by_caller}
     tma = {t for t, _ in b.views}
     out = []
@@ -72,7 +72,7 @@ def host_tensors(b: Builder) -> tuple[HostTensor, ...]:
 def _fake(b: Builder, e: Expr, scope: Scope) -> str:
     """A shape entry of a tensor without memory: a dim's symbol, a number, or a symbol of its own."""
     if isinstance(e, Name) and e.id in b.kernel.dims:
-        return e.id
+        return b.globals[e.id]
     return py(e, scope) if is_constant(e, b.kernel.env) else "cute.sym_int()"
 
 
@@ -91,7 +91,7 @@ def host_dims(b: Builder) -> tuple[HostDim, ...]:
             texts = (solve(b.kernel, e, dim, f"{t.name}.shape[{i}]") for i, e in enumerate(t.shape))
             solved = next((x for x in texts if x is not None), None)
             if solved is not None:
-                out.append(HostDim(dim, t.name, solved))
+                out.append(HostDim(b.globals[dim], t.name, solved))
                 break
         else:
             refuse(f"dim `{dim}`, which no tensor's shape gives", b.kernel.span)
@@ -119,13 +119,12 @@ def solve(kernel: Kernel, e: Expr, dim: str, shape: str) -> str | None:
 
 def checks(b: Builder) -> tuple[tuple[str, str], ...]:
     """`launch.assume` as conditions over dims and scalars that the host can test, with their text."""
-    known = {d: d for d in b.kernel.dims} | {t.name: t.name for t in b.kernel.tensors.values() if not t.shape}
-    lets = {x.name: x for x in b.kernel.launch.lets if x.time in ("compile", "launch")}
-    scope = Scope(b.kernel.env, {**b.constants, **known})
+    known = {*b.kernel.dims, *(t.name for t in b.kernel.tensors.values() if not t.shape)}
+    scope = Scope(b.kernel.env, b.kernel_names())
     out = []
     for p in b.kernel.launch.assume:
         free = names(p.expr) - set(b.constants)
-        if free and free <= set(known) and not (free & set(lets)):
+        if free and free <= known:
             out.append((python(py(p.expr, scope)), text(p.expr)))
     return tuple(out)
 

@@ -15,12 +15,14 @@ from tsgen.lower.elementwise import Leaf, Printer, Shape, functions_used
 from tsgen.lower.errors import refuse
 from tsgen.lower.mma import a_operand, accumulator, fragment
 from tsgen.lower.program import Statement
-from tsgen.model.algebra import prune
-from tsgen.model.expr import Call, Expr, Index, Name, Ref, text, walk
+from tsgen.lower.pyexpr import Scope, py_factor
+from tsgen.model.algebra import canonical, prune, substitute
+from tsgen.model.expr import Binary, Call, Expr, Full, Index, Name, Placed, Ref, Slice, text, walk
 from tsgen.model.kernel import Assign, Field, Work
-from tsgen.model.ops import assigns
+from tsgen.model.ops import accesses, assigns
 from tsgen.model.steps import CallStep
 
+_ROW_FUNCTIONS = ("rows", "rowmax", "rowsum", "partial_rowsum", "warp_rowsum")
 _REDUCE = {"rowmax": "fmax", "rowsum": "add", "partial_rowsum": "add"}
 
 
@@ -36,19 +38,70 @@ class _Function:
     views: dict[str, str] = field(default_factory=dict)  # fragment -> by_row view
     hoisted: dict[str, str] = field(default_factory=dict)  # text of a column's element -> temporary
     columns_of: str | None = None
-    rows_of: str | None = None
-    uses_thread: bool = False
+    uses_rows: bool = False
+    uses_columns: bool = False
+    part: bool = False  # over a run of columns that the call names
 
 
-def lower_map(s: TaskState, w: Work, step: CallStep, arguments: dict[str, str]) -> Statement | None:
-    """The call of a map's function, or None if the map does nothing in this variant."""
+def _statements(s: TaskState, w: Work) -> list[tuple[Assign, Expr]]:
+    """The statements of a map that do something in this variant."""
+    pairs = [(a, prune(a.value, s.scope.env)) for a in assigns(w)]
+    return [(a, e) for a, e in pairs if not _is_identity(s, w, a, e)]
+
+
+def is_column_wise(s: TaskState, w: Work) -> bool:
+    """Whether a map only changes accumulator elements in place, each on its own: it may be done column by column."""
+    targets = set()
+    for a, e in _statements(s, w):
+        if any(isinstance(c, Call) and c.function in _ROW_FUNCTIONS for c in walk(e)):
+            return False
+        if f"set.{a.name}" not in w.spans:
+            continue
+        field = s.builder.field(Ref(w.owner, None, a.name))
+        if accumulator(s.builder, field) is None:
+            return False
+        targets.add(a.name)
+    reads = {r.name for _, e in _statements(s, w) for r in walk(e) if isinstance(r, Ref) and r.resource == w.owner}
+    return len(targets) == 1 and reads <= targets
+
+
+def touches(s: TaskState, w: Work, c: CallStep) -> bool:
+    """Whether a step uses the field that the map changes."""
+    other = s.builder.kernel.work(c.target, c.method) if c.kind == "work" else None
+    if other is None:
+        return False
+    names = {a.name for a in assigns(w) if f"set.{a.name}" in w.spans}
+    return any(a.ref.resource == w.owner and a.ref.name in names for a in accesses(other))
+
+
+def stored_columns(s: TaskState, w: Work, c: CallStep, var: str) -> str | None:
+    """This thread's columns in the slice that a store takes of the map's field, over the loop variable; else None."""
+    store = s.builder.kernel.work(c.target, c.method)
+    value = store.args.get("value") if store is not None and store.op == "store" else None
+    if not isinstance(value, Placed) or not isinstance(value.expr, Ref) or value.expr.window is None:
+        return None
+    window = value.expr.window[-1]
+    if not isinstance(window, Slice) or not isinstance(value.expr.window[0], Full):
+        return None
+    passed = {n: p.expr for n, p in c.args.items()}
+    start, length = substitute(window.start, passed), substitute(window.length, passed)
+    if canonical(start, s.scope.env) != canonical(Binary("*", Name(var), length), s.scope.env):
+        return None
+    columns = py_factor(length, Scope(s.scope.env, s.builder.constants))
+    return f"range({{var}} * {columns} // 4, ({{var}} + 1) * {columns} // 4)"
+
+
+def lower_map(s: TaskState, w: Work, step: CallStep, arguments: dict[str, str], part: str | None) -> Statement | None:
+    """The call of a map's function, or None if the map does nothing in this variant.
+
+    `part` is a range of the thread's columns to do, or None for all of them.
+    """
     b = s.builder
-    statements = [(a, prune(a.value, s.scope.env)) for a in assigns(w)]
-    statements = [(a, e) for a, e in statements if not _is_identity(s, w, a, e)]
+    statements = _statements(s, w)
     if not statements:
         return None
-    f = _Function(s, w)
-    pack = _pack(f, statements)
+    f = _Function(s, w, part=part is not None)
+    pack = _pack(f, statements) if part is None else None
     lines = pack if pack is not None else _lines(f, statements)
     name = f"{w.owner}_{w.name}"
     if name not in b.functions:
@@ -70,6 +123,8 @@ def lower_map(s: TaskState, w: Work, step: CallStep, arguments: dict[str, str]) 
         }
         b.functions[name] = Statement("functions/map", values, b.note(w.span.line, f"{w.owner}.{w.name}"))
     args = [arguments.get(p, passed) for p, passed in f.params.items()]
+    if part is not None:
+        args[-1] = part
     return Statement("ops/call", {"function": b.functions[name].values["name"], "args": args}, s.note(step))
 
 
@@ -117,7 +172,11 @@ def _tile(f: _Function, field: Field) -> str:
     """The by_row view of a tile field."""
     name = _fragment(f, field)
     if name not in f.views:
-        view = field.name if field.name not in f.params and field.name not in ("r", "c", "row0", "col0") else f"{field.name}_"
+        view = (
+            field.name
+            if field.name not in f.params and field.name not in ("r", "c", "row0", "col0")
+            else f"{field.name}_"
+        )
         f.views[name] = view
     f.columns_of = f.columns_of or f.views[name]
     return f.views[name]
@@ -126,10 +185,10 @@ def _tile(f: _Function, field: Field) -> str:
 def _resolve(f: _Function, leaf: Name | Ref | Call) -> Leaf:
     match leaf:
         case Call(function="rows"):
-            f.uses_thread = True
-            return Leaf("(row0 + row_of(r))" if f.rows_of is None else f.rows_of, "row", "int")
+            f.uses_rows = True
+            return Leaf("(row0 + row_of(r))", "row", "int")
         case Call(function="cols"):
-            f.uses_thread = True
+            f.uses_columns = True
             return Leaf("(col0 + col_of(c))", "col", "int")
         case Call():
             return _reduction(f, leaf)
@@ -196,7 +255,9 @@ def _tensor_element(f: _Function, ref: Ref) -> Leaf:
     b = f.s.builder
     tensor = b.kernel.tensors[ref.name]
     if ref.window is None or not all(isinstance(w, Index) for w in ref.window):
-        refuse(f"`{text(ref)}` in a map", f.work.span, "a map reads tensors by element, as in `bias[n*tile_n + cols(c)]`")
+        refuse(
+            f"`{text(ref)}` in a map", f.work.span, "a map reads tensors by element, as in `bias[n*tile_n + cols(c)]`"
+        )
     printer = _printer(f)
     name = b.tensor(ref.name)
     _param(f, name, name, "cute.Tensor")
@@ -283,10 +344,17 @@ def _lines(f: _Function, statements: list[tuple[Assign, Expr]]) -> list[str]:
 
 
 def _head(f: _Function) -> list[str]:
+    """Views of fragments, and where the thread's elements lie in the tile. Completes the parameters."""
     lines = [f"{view} = by_row({name})" for name, view in f.views.items()]
-    if f.uses_thread:
+    if f.uses_rows or f.uses_columns:
         f.params.setdefault("thread", f.s.scope.names["thread"])
-        lines += ["row0, col0 = thread // 32 * 16 + thread % 32 // 4, thread % 4 * 2"]
+    if f.uses_rows:
+        lines.append("row0 = thread // 32 * 16 + thread % 32 // 4")
+    if f.uses_columns:
+        lines.append("col0 = thread % 4 * 2")
+    if f.part:
+        f.params["part"] = ""
+        f.annotations["part"] = "cutlass.Constexpr"
     return lines
 
 
@@ -299,7 +367,7 @@ def _nest(f: _Function, compiled: list[tuple[Shape, str, bool]]) -> Iterator[str
     if not any(shape == "row" for shape, _ in rest):
         if not rest:
             return
-        yield f"for c in columns({f.columns_of}):"
+        yield "for c in part:" if f.part else f"for c in columns({f.columns_of}):"
         yield from (f"    {name} = {text}" for text, name in f.hoisted.items())
         yield from (f"    {line}" for shape, line in rest if shape == "col")
         yield f"    for r in cutlass.range_constexpr({rows}):"
@@ -320,10 +388,8 @@ def _nest(f: _Function, compiled: list[tuple[Shape, str, bool]]) -> Iterator[str
 
 
 def _row_count(f: _Function) -> str:
-    for field in f.s.builder.kernel.resources[f.work.owner].fields.values():
-        if len(field.shape) >= 2:
+    for x in f.s.builder.kernel.resources[f.work.owner].fields.values():
+        if len(x.shape) >= 2:
             groups = max(1, f.s.num_warps // 4)
-            return str(max(1, field.shape[-2] // (64 * groups)) * 2)
+            return str(max(1, x.shape[-2] // (64 * groups)) * 2)
     return "2"
-
-

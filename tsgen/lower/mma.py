@@ -63,17 +63,21 @@ def tiled_mma(s: TaskState, w: Work) -> Mma:
     b = s.builder
     c, placed = ref_of(w, "c")
     a, a_placed = ref_of(w, "a")
-    bb, b_placed = ref_of(w, "b")
+    bb, _ = ref_of(w, "b")
     cf, af, bf = b.field(c), b.field(a), b.field(bb)
     word = b.dtype_word(af.dtype)
     if word not in ("f16", "bf16") or b.dtype_word(bf.dtype) != word:
-        refuse(f"wgmma on {word} and {b.dtype_word(bf.dtype)}", a_placed.span, "both operands must be f16, or both bf16")
+        refuse(
+            f"wgmma on {word} and {b.dtype_word(bf.dtype)}", a_placed.span, "both operands must be f16, or both bf16"
+        )
     if b.dtype_word(cf.dtype) != "f32":
         refuse(f"a wgmma accumulator of {b.dtype_word(cf.dtype)}", placed.span, "use f32")
     groups = s.num_warps // 4
     m, n = cf.shape[-2:]
     if s.num_warps % 4 or m % (64 * groups):
-        refuse(f"wgmma of {m} rows on {s.num_warps} warps", placed.span, "a warpgroup of 4 warps takes 64 rows at a time")
+        refuse(
+            f"wgmma of {m} rows on {s.num_warps} warps", placed.span, "a warpgroup of 4 warps takes 64 rows at a time"
+        )
     if n % 8 or n > 256:
         refuse(f"wgmma with {n} columns", placed.span, "columns are a multiple of 8, at most 256")
     constants = Scope(b.kernel.env, b.constants)
@@ -121,7 +125,9 @@ def fragment(s: TaskState, field: Field) -> str:
     else:
         refuse(f"register field `{field.name}`, whose spread over threads follows from no op", field.span)
     s.fragments[key] = name
-    s.prelude[("fragment", *key)] = Statement("setup/assign", {"name": name, "text": text}, b.note(field.span.line, f"{field.owner}.{field.name}"))
+    s.prelude[("fragment", *key)] = Statement(
+        "setup/assign", {"name": name, "text": text}, b.note(field.span.line, f"{field.owner}.{field.name}")
+    )
     return name
 
 
@@ -153,7 +159,9 @@ def _operand(s: TaskState, w: Work, which: str, thread: str, stage_of: object) -
     key = ("operand", which, text, thread)
     if key not in s.prelude:
         name = s.names.new(f"{w.name}_{which}")
-        s.prelude[key] = Statement("setup/assign", {"name": name, "text": f"{thread}.make_fragment_{side}({thread}.partition_{side}({text}))"})
+        s.prelude[key] = Statement(
+            "setup/assign", {"name": name, "text": f"{thread}.make_fragment_{side}({thread}.partition_{side}({text}))"}
+        )
     return str(s.prelude[key].values["name"]), slot(b, plain, str(stage_of), s.scope)
 
 

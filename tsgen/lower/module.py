@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from tsgen import __version__
@@ -10,23 +11,16 @@ from tsgen.derive.model import Derived
 from tsgen.lower import host, pipelines
 from tsgen.lower.context import DSL_TYPES, Builder, Used
 from tsgen.lower.errors import refuse
-from tsgen.lower.program import Constant, KernelArg, LayoutAtom, Launch, Module, Statement
+from tsgen.lower.mentions import mentions
+from tsgen.lower.program import Constant, DTypeChoice, KernelArg, Launch, LayoutAtom, Module, Statement, TaskCode
 from tsgen.lower.pyexpr import Scope, py, py_factor
-from tsgen.lower.queue import (
-    TileCoord,
-    cluster_ranks,
-    cluster_size,
-    cluster_text,
-    clustered,
-    queue_of,
-    tile_coord,
-    tile_count,
-)
-from tsgen.lower.schedule import lower_task, mentions
+from tsgen.lower.queue import cluster_size, cluster_text, clustered, queue_of, tile_coord, tile_count
+from tsgen.lower.setup import lower_setup
+from tsgen.lower.task import lower_task
 from tsgen.model.algebra import is_constant, substitute
-from tsgen.model.expr import Expr, Name, names
-from tsgen.model.kernel import Kernel, Program
+from tsgen.model.expr import Name, names
 from tsgen.model.expr import text as expression_text
+from tsgen.model.kernel import Kernel, Program
 
 TARGETS = ("sm_90a",)
 
@@ -40,19 +34,18 @@ def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
     params = _params(b)
     for name in (kernel.name, f"{kernel.name}_kernel", f"{kernel.name}_launch"):
         b.names.new(name)
-    for name in (*kernel.dims, *(a.name for a in kernel.launch.axes), *(x.name for x in kernel.launch.lets)):
-        b.names.new(name)
+    b.name_globals()
     extents = _extents(b)
     queue = queue_of(b)
     coord = tile_coord(b, queue, extents) if queue is not None else None
-    base = _kernel_names(b)
+    base = b.kernel_names()
     pipes = [pipelines.creation(b, r) for r in pipelines.pipelined(b)]
     tasks, used = [], Used(base)
     for task in kernel.tasks:
         code, seen = lower_task(b, task, base, extents, coord)
         tasks.append(code)
         used.seen.update(seen.seen)
-    setup = _setup(b, pipes, [t.body for t in tasks], used, extents, coord, tasks)
+    setup = lower_setup(b, pipes, [t.body for t in tasks], used, extents, coord, tasks)
     args = _kernel_args(b, choices, setup, tasks)
     launch = _launch(b, queue is not None)
     tensors = host.host_tensors(b)
@@ -66,7 +59,9 @@ def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
         doc=tuple(line for p in kernel.doc.strip().split("\n") for line in (textwrap.wrap(p, 119) or [""])),
         needs=frozenset(b.needs),
         imports=tuple(sorted((n.split(":")[1], n.split(":")[2]) for n in b.needs if n.startswith("import:"))),
-        meta_params=tuple((p.name, f'"{p.value}"' if isinstance(p.value, str) else repr(p.value)) for p in kernel.params.values()),
+        meta_params=tuple(
+            (p.name, f'"{p.value}"' if isinstance(p.value, str) else repr(p.value)) for p in kernel.params.values()
+        ),
         params=params,
         params_note=b.note(kernel.spans["params"].line if "params" in kernel.spans else kernel.span.line, "params"),
         dtype_choices=choices,
@@ -135,23 +130,12 @@ def _params(b: Builder) -> tuple[Constant, ...]:
     return tuple(constants)
 
 
-def _kernel_names(b: Builder) -> dict[str, str]:
-    """Python names of what tasks may use: constants, dims, scalars, axes, `let` values."""
-    out = dict(b.constants)
-    out.update({d: d for d in b.kernel.dims})
-    out.update({a.name: a.name for a in b.kernel.launch.axes})
-    out.update({x.name: x.name for x in b.kernel.launch.lets})
-    for t in b.kernel.tensors.values():
-        if t.present and not t.shape:
-            out[t.name] = b.names.new(t.name)
-    out["sms"] = "sms"
-    return out
-
-
 def _extents(b: Builder) -> dict[str, str]:
     """The kernel's names for the number of tiles along each axis: the dim or `let` value itself where it is one."""
     return {
-        a.name: a.extent.id if isinstance(a.extent, Name) and a.extent.id not in b.constants else b.names.new(f"{a.name}_tiles")
+        a.name: b.globals[a.extent.id]
+        if isinstance(a.extent, Name) and a.extent.id not in b.constants
+        else b.names.new(f"{a.name}_tiles")
         for a in b.kernel.launch.axes
     }
 
@@ -163,132 +147,9 @@ def _ordered(b: Builder) -> list[Statement]:
     return known + [v for k, v in b.functions.items() if k not in first]
 
 
-def _assign(name: str, text: str, note: str | None = None) -> Statement:
-    return Statement("setup/assign", {"name": name, "text": text}, note)
-
-
-def _setup(
-    b: Builder,
-    pipes: list[Statement],
-    bodies: list[tuple[Statement, ...]],
-    used: Used,
-    extents: dict[str, str],
-    coord: TileCoord | None,
-    tasks: list[object],
-) -> list[Statement]:
-    """What every thread does before the tasks: indices, sizes, shared memory, pipelines, windows, synchronisation."""
-    conditions = [f"{t.outer} {t.inner}" for t in tasks]  # type: ignore[attr-defined]
-    windows = list(b.windows.values())
-    values = _values(b, used, extents, coord, [bodies, windows])
-    out: list[Statement] = []
-    after = [*bodies, *windows, *values, conditions]
-    if mentions(after, "tid"):
-        out.append(_assign("tid", "cute.arch.thread_idx()[0]"))
-    if b.maps or mentions(after, "warp_idx"):
-        out.append(_assign("warp_idx", "cute.arch.make_warp_uniform(cute.arch.warp_idx())"))
-    if b.maps:
-        out.append(Statement("setup/prefetch", {"maps": [m.name for m in b.maps.values()]}))
-    out += values
-    if b.fields or pipes:
-        barriers = [(p.values["barriers"], p.values["stages"]) for p in pipes]
-        note = b.note(b.kernel.spans["resources"].line if "resources" in b.kernel.spans else b.kernel.span.line, "resources")
-        dtypes = {f.dtype for f in b.fields.values() if f.swizzle}
-        passed = [p.name for p in b.kernel.params.values() if p.decided_by_caller and b.constants[p.name] in dtypes]
-        values_ = {"fields": list(b.fields.values()), "barriers": barriers, "layout_args": ", ".join(passed)}
-        out.append(Statement("setup/smem", values_, note))
-    out += pipes
-    shape = f"({', '.join(_cluster_shape(b))})" if clustered(b) else None
-    if pipes:
-        out.append(Statement("setup/init_arrive", {"cluster": shape}))
-    out += windows
-    if pipes:
-        out.append(Statement("setup/init_wait", {"cluster": shape}))
-    return out
-
-
-def _cluster_shape(b: Builder) -> list[str]:
-    sizes = [cluster_text(b, a) for a in b.kernel.launch.axes if a.cluster > 1]
-    return [*sizes, "1"][:2] if len(sizes) < 3 else [" * ".join(sizes), "1"]
-
-
-def _values(b: Builder, used: Used, extents: dict[str, str], coord: TileCoord | None, code: list[object]) -> list[Statement]:
-    """Sizes and coordinates that the kernel's code uses, each after what it is computed from."""
-    kernel = b.kernel
-    tail: list[Statement] = []
-    scope_names = Used(_kernel_names_again(b))
-    scope_names.seen.update(used.seen)
-    tile_texts = Used(extents)
-    scope = Scope(kernel.env, scope_names, tile_texts)
-    lets = []
-    for let in reversed(kernel.launch.lets):
-        if let.time in ("compile", "launch") and let.name in scope_names.seen:
-            lets.append(_assign(let.name, py(let.value, scope), b.note(let.span.line, let.name)))
-    lets.reverse()
-    if coord is not None:
-        tail.append(_assign("cluster_tiles", tile_count(b, extents)))
-        size = cluster_size(b)
-        size = f"({size})" if " " in size else size
-        tail.append(_assign("cluster", "cute.arch.block_idx()[0]" + (f" // {size}" if clustered(b) else "")))
-        tail.append(_assign("clusters", "cute.arch.grid_dim()[0]" + (f" // {size}" if clustered(b) else "")))
-    else:
-        for i, a in enumerate(kernel.launch.axes):
-            if a.name in scope_names.seen:
-                tail.append(_assign(a.name, f"cute.arch.block_idx()[{i}]"))
-    if clustered(b):
-        rank = [_assign("cta_rank", "cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())")]
-        if len(cluster_ranks(b)) > 1:
-            rank += [_assign(f"cta_{axis}", text) for axis, text in cluster_ranks(b).items() if mentions(code, f"cta_{axis}")]
-        tail += rank
-    sizes = []
-    for i, a in enumerate(kernel.launch.axes):
-        if isinstance(a.extent, Name) and a.extent.id == extents[a.name]:
-            if mentions([code, tail], extents[a.name]):
-                scope_names.seen[a.extent.id] = None
-        elif mentions([code, tail, lets], extents[a.name]):
-            if coord is None and a.cluster == 1 and len(kernel.launch.axes) <= 3:
-                sizes.append(_assign(extents[a.name], f"cute.arch.grid_dim()[{i}]"))
-            else:
-                sizes.append(_assign(extents[a.name], py(a.extent, scope)))
-    return [*_dims(b, scope_names), *sizes, *lets, *tail]
-
-
-def _kernel_names_again(b: Builder) -> dict[str, str]:
-    out = dict(b.constants)
-    for n in (*b.kernel.dims, *(a.name for a in b.kernel.launch.axes), *(x.name for x in b.kernel.launch.lets)):
-        out[n] = n
-    out["sms"] = "sms"
-    out.update({t.name: t.name for t in b.kernel.tensors.values() if not t.shape})
-    return out
-
-
-def _dims(b: Builder, used: Used) -> list[Statement]:
-    """Dims out of the shapes of the tensors that the kernel has, a tensor at a time where that reads well."""
-    missing = [d for d in b.kernel.dims if d in used.seen]
-    out: list[Statement] = []
-    have: list[tuple[str, list[Expr]]] = []
-    for (tensor, modes), name in b.views.items():
-        have.append((name, [b.kernel.tensors[tensor].shape[m] for m in modes]))
-    for tensor, name in b.generic.items():
-        have.append((name, list(b.kernel.tensors[tensor].shape)))
-    for name, shape in have:
-        plain = [e.id for e in shape if isinstance(e, Name) and e.id in b.kernel.dims]
-        new = [d for d in plain if d in missing]
-        if len(plain) == len(shape) and len(set(plain)) == len(plain) and len(new) == len(plain) > 1:
-            out.append(_assign(", ".join(plain), f"{name}.shape"))
-            missing = [d for d in missing if d not in plain]
-            continue
-        for i, e in enumerate(shape):
-            for d in list(missing):
-                solved = host.solve(b.kernel, e, d, f"{name}.shape[{i}]")
-                if solved is not None:
-                    out.append(_assign(d, solved))
-                    missing.remove(d)
-    if missing:
-        refuse(f"dim `{missing[0]}`, which no tensor that the kernel uses gives", b.kernel.span)
-    return out
-
-
-def _kernel_args(b: Builder, choices: tuple[host.DTypeChoice, ...], setup: list[Statement], tasks: list[object]) -> list[KernelArg]:
+def _kernel_args(
+    b: Builder, choices: tuple[DTypeChoice, ...], setup: list[Statement], tasks: Sequence[TaskCode]
+) -> list[KernelArg]:
     args: list[KernelArg] = []
     seen: set[str] = set()
     for m in b.maps.values():
@@ -300,7 +161,7 @@ def _kernel_args(b: Builder, choices: tuple[host.DTypeChoice, ...], setup: list[
     for tensor, name in b.generic.items():
         shape = ", ".join(expression_text(e) for e in b.kernel.tensors[tensor].shape)
         args.append(KernelArg(name, "cute.Tensor", f"({shape})"))
-    code = [setup, [t.body for t in tasks]]  # type: ignore[attr-defined]
+    code = [setup, [t.body for t in tasks]]
     for t in b.kernel.tensors.values():
         if t.present and not t.shape and mentions(code, t.name):
             args.append(KernelArg(t.name, DSL_TYPES[b.dtype_word(t.dtype)]))
@@ -317,7 +178,7 @@ def _kernel_args(b: Builder, choices: tuple[host.DTypeChoice, ...], setup: list[
 def _launch(b: Builder, persistent: bool) -> Launch:
     kernel = b.kernel
     threads = 32 * b.derived.block_warps
-    used = Used(_kernel_names_again(b))
+    used = Used(b.kernel_names())
     scope = Scope(kernel.env, used)
     extents = {a.name: py(a.extent, scope) for a in kernel.launch.axes}
     size = cluster_size(b)
@@ -326,7 +187,14 @@ def _launch(b: Builder, persistent: bool) -> Launch:
         parts = {n: f"({t})" if (" " in t and not t.startswith("cute.ceil_div")) else t for n, t in extents.items()}
         values.append(("cluster_tiles", tile_count(b, parts)))
         size_text = f"({size})" if " " in size else size
-        values.append(("clusters", f"cutlass.min(sms // {size_text}, cluster_tiles)" if clustered(b) else "cutlass.min(sms, cluster_tiles)"))
+        values.append(
+            (
+                "clusters",
+                f"cutlass.min(sms // {size_text}, cluster_tiles)"
+                if clustered(b)
+                else "cutlass.min(sms, cluster_tiles)",
+            )
+        )
         grid = (f"clusters * {size_text}" if clustered(b) else "clusters", "1", "1")
         cluster = (size, "1", "1") if clustered(b) else None
     else:
@@ -342,15 +210,16 @@ def _launch(b: Builder, persistent: bool) -> Launch:
     lets: list[tuple[str, str]] = []
     for let in reversed(kernel.launch.lets):
         if let.name in used.seen:
-            lets.append((let.name, py(let.value, scope)))
-    dims = [(d.name, d.text) for d in host.host_dims(b) if d.name in used.seen]
+            lets.append((b.globals[let.name], py(let.value, scope)))
+    wanted = {b.globals[n] for n in used.seen if n in b.globals}
+    dims = [(d.name, d.text) for d in host.host_dims(b) if d.name in wanted]
     return Launch(
         grid=grid,
         cluster=cluster,
         threads=b.constant("THREADS", str(threads), _threads_comment(b)),
         min_blocks=kernel.launch.min_blocks,
         pdl=kernel.launch.pdl,
-        values=tuple([*dims, *lets[::-1], *values]),
+        values=(*dims, *lets[::-1], *values),
     )
 
 
@@ -361,7 +230,7 @@ def _threads_comment(b: Builder) -> str | None:
 
 def _empty(b: Builder) -> str | None:
     """The host's test for a tile space without tiles; None if it always has some."""
-    used = Used(_kernel_names_again(b))
+    used = Used(b.kernel_names())
     scope = Scope(b.kernel.env, used)
     extents = [a.extent for a in b.kernel.launch.axes if not is_constant(a.extent, b.kernel.env)]
     if not extents:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import keyword
 
-RESERVED = frozenset(
-    "abs bool cute cutlass const_expr cpasync dict float int len list lru_cache max min operator pipeline pow print range "
-    "self set slice str sum tuple type warp warpgroup zip Boolean CUstream Float32 Int16 Int32 Int64 META Optional "
-    "OperandMajorMode SmemAllocator compile compiled make_fake_stream make_fake_tensor torch need stream sms".split()
+_TEMPLATE_NAMES = (
+    "abs bool ceil_div cute cutlass const_expr cpasync dict enumerate float fitting getattr hasattr int "
+    "isinstance len list lru_cache math max min operator pipeline pow print range ranked self set slice str "
+    "sum tuple type warp warpgroup zip Boolean CUstream Float32 Int16 Int32 Int64 META Optional "
+    "OperandMajorMode SmemAllocator ValueError TypeError as_tensor by_row col_of columns compile compiled "
+    "cluster cluster_tiles clusters cta_rank erf fold gelu gelu_tanh make_fake_stream make_fake_tensor mma "
+    "need quad relu row_of sigmoid silu smem smem_layouts sms stream tid tile tile_coord torch warp_idx "
+    "left_out part r c "
 )
+RESERVED = frozenset(_TEMPLATE_NAMES.split())
 
 
 class Namer:

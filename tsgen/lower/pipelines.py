@@ -8,8 +8,10 @@ from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py
+from tsgen.lower.smem import element_bytes
 from tsgen.model.expr import Const
 from tsgen.model.kernel import Resource
+from tsgen.model.ops import accesses, copies
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, StaticFor, StaticIf, Step, TileLoop, When, calls
 
 Side = Literal["producer", "consumer"]
@@ -45,7 +47,9 @@ def creation(b: Builder, r: Resource) -> Statement:
         "barriers": f"{r.name}_barriers",
         "type": p.type,
         "full": arrivals.full,
-        "empty": b.constant(f"{upper}_ARRIVALS", str(arrivals.empty), f"releases of one stage of {r.name}: {arrivals.why_empty}"),
+        "empty": b.constant(
+            f"{upper}_ARRIVALS", str(arrivals.empty), f"releases of one stage of {r.name}: {arrivals.why_empty}"
+        ),
     }
     if p.type == "tma_async":
         values["bytes"] = b.constant(f"{upper}_BYTES", _bytes_text(b, r), f"one stage of {r.name}")
@@ -53,7 +57,9 @@ def creation(b: Builder, r: Resource) -> Statement:
         if b.derived.peers.get(r.name, 1) > 1:
             if len(shared) > 2:
                 refuse("multicast in clusters of three axes", p.span)
-            sizes = [py(a.cluster_expr, scope) if a.cluster_expr != Const(a.cluster) else str(a.cluster) for a in shared]
+            sizes = [
+                py(a.cluster_expr, scope) if a.cluster_expr != Const(a.cluster) else str(a.cluster) for a in shared
+            ]
             values["cluster"] = (sizes[0], sizes[1] if len(sizes) > 1 else "1")
             values["multicast"] = _multicast_mode(b, r, [a.name for a in shared])
     return Statement("setup/pipeline", values, b.note(p.span.line, f"{r.name}: {p.type}"))
@@ -61,7 +67,7 @@ def creation(b: Builder, r: Resource) -> Statement:
 
 def _multicast_mode(b: Builder, r: Resource, shared: list[str]) -> tuple[int, int]:
     """Which rows and columns of the cluster share boxes: (1, 0) = CTAs of equal m, (0, 1) = CTAs of equal n."""
-    axes = {c.multicast for w in r.works.values() for c in w.args.get("copies", ()) if getattr(c, "multicast", None)}  # type: ignore[union-attr]
+    axes = {c.multicast for w in r.works.values() if w.op == "tma_load" for c in copies(w)}
     along_first = shared[0] in axes
     along_second = len(shared) > 1 and shared[1] in axes
     return int(along_second), int(along_first)
@@ -73,8 +79,6 @@ def _bytes_text(b: Builder, r: Resource) -> str:
     total = b.derived.tx_bytes[r.name]
     by_width: dict[int, list[str]] = {}
     count = 0
-    from tsgen.lower.smem import element_bytes
-
     for f in r.fields.values():
         if f.view is not None:
             continue
@@ -176,8 +180,8 @@ def step(s: TaskState, c: CallStep) -> list[Statement]:
             side = "acquire" if c.method == "try_acquire" else "wait"
             token = s.names.new(f"{c.target}_{'free' if side == 'acquire' else 'ready'}")
             s.tokens_of_try[(c.target, side)] = token
-            values = {"pipeline": name, "state": state(s, c.target, c.method), "token": token}
-            return [Statement(f"pipelines/{c.method}", values, note)]
+            tried = {"pipeline": name, "state": state(s, c.target, c.method), "token": token}
+            return [Statement(f"pipelines/{c.method}", tried, note)]
         case "acquire" | "wait":
             st = state(s, c.target, c.method)
             token_text = s.tokens_of_try.pop((c.target, c.method), None)
@@ -188,7 +192,9 @@ def step(s: TaskState, c: CallStep) -> list[Statement]:
             else:
                 stage = s.stages.get((c.target, side_name))
                 if stage is None or stage.endswith(".index"):
-                    stage = s.names.new(f"{c.target}_stage" if not both_sides(s, c.target) else f"{c.target}_{c.method}_stage")
+                    stage = s.names.new(
+                        f"{c.target}_stage" if not both_sides(s, c.target) else f"{c.target}_{c.method}_stage"
+                    )
                     s.stages[(c.target, side_name)] = stage
                 out.append(Statement("pipelines/advance", {"state": st, "stage": stage}))
             return out
@@ -197,18 +203,18 @@ def step(s: TaskState, c: CallStep) -> list[Statement]:
             generic = c.method == "release" and reads_generically(s, c.target)
             p = b.kernel.resources[c.target].pipeline
             assert p is not None
-            values = {"pipeline": name, "state": st, "sync_warp": generic and p.type == "tma_async"}
+            values: dict[str, object] = {"pipeline": name, "state": st, "sync_warp": generic and p.type == "tma_async"}
             return [Statement(f"pipelines/{c.method}", values, note)]
     refuse(f"the step `{c.text}`", c.span)
 
 
 def reads_generically(s: TaskState, resource: str) -> bool:
-    """Whether threads of this task read the resource's stages themselves, so that a warp must sync before one lane releases."""
-    from tsgen.model.ops import accesses
-
+    """Whether threads of this task read the resource's stages themselves: then a warp syncs before a lane releases."""
     for c in calls(s.task.schedule.steps):
         w = s.builder.kernel.work(c.target, c.method) if c.kind == "work" else None
-        if w is not None and any(a.ref.resource == resource and a.engine == "generic" and a.mode == "read" for a in accesses(w)):
+        if w is not None and any(
+            a.ref.resource == resource and a.engine == "generic" and a.mode == "read" for a in accesses(w)
+        ):
             return True
     return False
 
@@ -217,7 +223,8 @@ def drain(s: TaskState) -> list[Statement]:
     """Producer tails: no CTA leaves while a peer may still arrive at its barriers."""
     out = []
     for (resource, position), st in s.states.items():
-        if position in ("acquire", "state", "producer") and s.builder.derived.peers.get(resource, 1) > 1:
-            if any(c.target == resource and c.method == "acquire" for c in calls(s.task.schedule.steps)):
-                out.append(Statement("pipelines/tail", {"pipeline": pipeline_name(s.builder, resource), "state": st}))
+        produces = any(c.target == resource and c.method == "acquire" for c in calls(s.task.schedule.steps))
+        remote = s.builder.derived.peers.get(resource, 1) > 1
+        if position in ("acquire", "state", "producer") and produces and remote:
+            out.append(Statement("pipelines/tail", {"pipeline": pipeline_name(s.builder, resource), "state": st}))
     return out

@@ -16,6 +16,11 @@ class Statement:
     body: tuple[Statement, ...] = ()
 
 
+def assign(name: str, text: str, note: str | None = None) -> Statement:
+    """`name = text`."""
+    return Statement("setup/assign", {"name": name, "text": text}, note)
+
+
 @dataclass(frozen=True)
 class Constant:
     """A module-level constant."""

@@ -9,7 +9,21 @@ from fractions import Fraction
 from tsgen.model.algebra import Env, Poly, canonical, is_constant, prune
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Index, Name, Ref, Unary
 
-_LEVEL = {"if": 0, "or": 1, "and": 2, "not": 3, "cmp": 4, "+": 7, "-": 7, "*": 8, "/": 8, "//": 8, "%": 8, "neg": 9, "**": 10}
+_LEVEL = {
+    "if": 0,
+    "or": 1,
+    "and": 2,
+    "not": 3,
+    "cmp": 4,
+    "+": 7,
+    "-": 7,
+    "*": 8,
+    "/": 8,
+    "//": 8,
+    "%": 8,
+    "neg": 9,
+    "**": 10,
+}
 _ATOM = 99
 
 
@@ -70,7 +84,11 @@ def _print(e: Expr, scope: Scope, outer: int) -> str:
             return _wrap(level, outer, f" {e.op} ".join(_print(v, scope, level + 1) for v in e.values))
         case IfElse():
             then, condition, other = (_print(x, scope, 1) for x in (e.then, e.condition, e.other))
-            return _wrap(0, outer, f"{then} if {condition} else {other}") if outer else f"{then} if {condition} else {other}"
+            return (
+                _wrap(0, outer, f"{then} if {condition} else {other}")
+                if outer
+                else f"{then} if {condition} else {other}"
+            )
         case Call():
             return _call(e, scope)
         case Ref():
@@ -89,7 +107,13 @@ def _call(e: Call, scope: Scope) -> str:
     if e.function == "extent" and isinstance(e.args[0], Name):
         return scope.extents[e.args[0].id]
     static = is_constant(e, scope.env)
-    names = {"min": "cutlass.min", "max": "cutlass.max", "ceil_div": "cute.ceil_div", "sqrt": "cute.math.sqrt", "log2": "cute.math.log2"}
+    names = {
+        "min": "cutlass.min",
+        "max": "cutlass.max",
+        "ceil_div": "cute.ceil_div",
+        "sqrt": "cute.math.sqrt",
+        "log2": "cute.math.log2",
+    }
     if static:
         names = {"min": "min", "max": "max", "ceil_div": "cute.ceil_div", "sqrt": "math.sqrt", "log2": "math.log2"}
     return f"{names[e.function]}({', '.join(_print(a, scope, 0) for a in e.args)})"

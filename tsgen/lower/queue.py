@@ -9,12 +9,16 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.model.expr import Const
-from tsgen.model.kernel import Axis, Resource
+from tsgen.model.kernel import Axis, RasterAxis, Resource
 
 
 def cluster_text(b: Builder, a: Axis) -> str:
     """CTAs of a cluster along an axis, as Python."""
-    return str(a.cluster) if a.cluster_expr == Const(a.cluster) or a.cluster == 1 else py(a.cluster_expr, Scope(b.kernel.env, b.constants))
+    return (
+        str(a.cluster)
+        if a.cluster_expr == Const(a.cluster) or a.cluster == 1
+        else py(a.cluster_expr, Scope(b.kernel.env, b.constants))
+    )
 
 
 def cluster_size(b: Builder) -> str:
@@ -64,7 +68,9 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
             lines.append(f"{a.name} = {count} - 1 - {a.name}")
     names = [a.name for a in b.kernel.launch.axes]
     ranks = _ranks(b)
-    results = [f"{a.name} * {cluster_text(b, a)} + {ranks[a.name]}" if a.cluster > 1 else a.name for a in b.kernel.launch.axes]
+    results = [
+        f"{a.name} * {cluster_text(b, a)} + {ranks[a.name]}" if a.cluster > 1 else a.name for a in b.kernel.launch.axes
+    ]
     params = [f"{a.name}_tiles: Int32" for a in b.kernel.launch.axes if any(f"{a.name}_tiles" in x for x in lines)]
     passed = [extents[a.name] for a in b.kernel.launch.axes if any(f"{a.name}_tiles" in x for x in lines)]
     if clustered(b):
@@ -73,13 +79,14 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
     order_text = ", then ".join(("-" if r.reverse else "") + r.axis for r in q.raster)
     doc = f"{', '.join(names)} of the tile with this number: fastest {order_text}."
     if banded:
-        doc = f"{', '.join(names)} of the tile with this number: bands of {swizzle} along {q.raster[1].axis}, fastest in a band; then {q.raster[0].axis}."
+        bands = f"bands of {swizzle} along {q.raster[1].axis}, fastest in a band; then {q.raster[0].axis}"
+        doc = f"{', '.join(names)} of the tile with this number: {bands}."
     values = {"params": ["tile: Int32", *params], "lines": lines, "results": results, "doc": doc, "names": names}
     b.functions["tile_coord"] = Statement("functions/tile_coord", values, b.note(queue.span.line, queue.name))
     return TileCoord(f"tile_coord(tile{''.join(', ' + p for p in passed)})", tuple(names))
 
 
-def _plain(order: list[tuple[object, Axis]], counts: list[str]) -> list[str]:
+def _plain(order: list[tuple[RasterAxis, Axis]], counts: list[str]) -> list[str]:
     lines = []
     for i, (_, a) in enumerate(order):
         last = i == len(order) - 1
@@ -89,7 +96,7 @@ def _plain(order: list[tuple[object, Axis]], counts: list[str]) -> list[str]:
     return lines
 
 
-def _banded(order: list[tuple[object, Axis]], counts: list[str], swizzle: str) -> list[str]:
+def _banded(order: list[tuple[RasterAxis, Axis]], counts: list[str], swizzle: str) -> list[str]:
     first, second = order[0][1].name, order[1][1].name
     lines = []
     if len(order) > 2:

@@ -11,6 +11,7 @@ from tsgen.model.algebra import canonical
 from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice, Window
 from tsgen.model.kernel import Field
+from tsgen.model.ops import accesses
 
 
 def tile_rank(field: Field) -> int:
@@ -61,8 +62,10 @@ def slot(b: Builder, ref: Ref, stage: str | None, scope: Scope) -> str:
         if text is None:
             text = index if canonical(at, scope.env).value != 0 else None
         else:
-            text = f"({text}) * {py_factor(field.dims[i], constants)} + {index}" if " " in text else (
-                f"{text} * {py_factor(field.dims[i], constants)} + {index}"
+            text = (
+                f"({text}) * {py_factor(field.dims[i], constants)} + {index}"
+                if " " in text
+                else (f"{text} * {py_factor(field.dims[i], constants)} + {index}")
             )
     return text or "0"
 
@@ -108,3 +111,16 @@ def sub_tile(b: Builder, ref: Ref, scope: Scope) -> SubTile | None:
 def element_bytes(b: Builder, dtype: Expr) -> int:
     """Bytes of one element."""
     return DTYPES[b.dtype_word(dtype)].bits // 8
+
+
+def needs_fence(b: Builder, ref: Ref) -> bool:
+    """Whether some work reads the field through the async proxy, so that generic writes to it need a fence."""
+    field = b.field(ref)
+    works = [w for r in b.kernel.resources.values() for w in r.works.values()]
+    works += [w for t in b.kernel.tensors.values() for w in t.works.values()]
+    return any(
+        a.mode == "read" and a.engine in ("bulk", "wgmma") and b.kind(a.ref) == "smem" and b.field(a.ref) == field
+        for w in works
+        if w.op is not None
+        for a in accesses(w)
+    )

@@ -64,7 +64,9 @@ def _map(
         order = ", ".join(str(i) for i in range(len(part.box)))
         shape = ", ".join(part.box)
         kind = f"warpgroup.SmemLayoutAtomKind.K_SW{field.swizzle}"
-        layout = f"cute.tile_to_shape(warpgroup.make_smem_layout_atom({kind}, {field.dtype}), ({shape}), order=({order}))"
+        layout = (
+            f"cute.tile_to_shape(warpgroup.make_smem_layout_atom({kind}, {field.dtype}), ({shape}), order=({order}))"
+        )
     key = ("map", tensor, modes, part.box, layout, op, multicast)
     if key not in b.maps:
         name = b.names.new(f"tma_{tensor}")
@@ -109,7 +111,9 @@ def _check_box(b: Builder, ref: Ref, box: tuple[int, ...], part: SubTile, s: Tas
         length: Expr = w.length if isinstance(w, Slice) else tensor.shape[i]
         lengths.append(canonical(length, s.scope.env).value)
     if len(box) != len(part.sizes) or any(x != y for x, y in zip(lengths, part.sizes, strict=True)):
-        refuse(f"a TMA copy between a window {[str(x) for x in lengths]} and a field tile {list(part.sizes)}", placed.span)
+        refuse(
+            f"a TMA copy between a window {[str(x) for x in lengths]} and a field tile {list(part.sizes)}", placed.span
+        )
 
 
 def tma_load(s: TaskState, work: Work, step: CallStep, stage: str, pipeline: str, state: str) -> Statement:
@@ -166,7 +170,9 @@ def _multicast(s: TaskState, axis: str) -> tuple[str | None, str, str | None]:
             stride *= x.cluster
         ones = f"(1 << {count}) - 1" if stride == 1 else str(sum(1 << (i * stride) for i in range(a.cluster)))
         shift = "" if not others else f" << (cta_rank - cta_{axis} * {stride})"
-        b.windows[key] = Statement("setup/assign", {"name": name, "text": f"Int16(({ones}){shift})" if shift else f"Int16({ones})"})
+        b.windows[key] = Statement(
+            "setup/assign", {"name": name, "text": f"Int16(({ones}){shift})" if shift else f"Int16({ones})"}
+        )
     return count, f"cta_{axis}" if others else "cta_rank", str(b.windows[key].values["name"])
 
 
@@ -187,7 +193,9 @@ def tma_store(s: TaskState, work: Work, step: CallStep, stage: str | None) -> St
     _check_box(b, to, box, part, s, to_arg)
     m = _map(b, to.name, (*box, *picked), part, field, STORE, None)
     wish = f"{work.name}_{to.name}"
-    smem, gmem = _partition(b, wish, m, field, part, "0", "cute.make_layout(1)", to, b.note(work.span.line, f"boxes of {to.name}"))
+    smem, gmem = _partition(
+        b, wish, m, field, part, "0", "cute.make_layout(1)", to, b.note(work.span.line, f"boxes of {to.name}")
+    )
     at = [*(part.at or ()), slot(b, source, stage, s.scope)]
     values = {
         "map": m.name,

@@ -1,0 +1,131 @@
+"""What every thread does before the tasks, and what the kernel is passed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tsgen.lower import host
+from tsgen.lower.context import Builder, Used
+from tsgen.lower.errors import refuse
+from tsgen.lower.mentions import mentions
+from tsgen.lower.program import Statement, TaskCode, assign
+from tsgen.lower.pyexpr import Scope, py
+from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_size, cluster_text, clustered, tile_count
+from tsgen.model.expr import Expr, Name
+
+
+def lower_setup(
+    b: Builder,
+    pipes: list[Statement],
+    bodies: list[tuple[Statement, ...]],
+    used: Used,
+    extents: dict[str, str],
+    coord: TileCoord | None,
+    tasks: Sequence[TaskCode],
+) -> list[Statement]:
+    """What every thread does before the tasks: indices, sizes, shared memory, pipelines, windows, synchronisation."""
+    conditions = [f"{t.outer} {t.inner}" for t in tasks]
+    windows = list(b.windows.values())
+    values = _values(b, used, extents, coord, [bodies, windows])
+    out: list[Statement] = []
+    after = [*bodies, *windows, *values, conditions]
+    if mentions(after, "tid"):
+        out.append(assign("tid", "cute.arch.thread_idx()[0]"))
+    if b.maps or mentions(after, "warp_idx"):
+        out.append(assign("warp_idx", "cute.arch.make_warp_uniform(cute.arch.warp_idx())"))
+    if b.maps:
+        out.append(Statement("setup/prefetch", {"maps": [m.name for m in b.maps.values()]}))
+    out += values
+    if b.fields or pipes:
+        barriers = [(p.values["barriers"], p.values["stages"]) for p in pipes]
+        note = b.note(
+            b.kernel.spans["resources"].line if "resources" in b.kernel.spans else b.kernel.span.line, "resources"
+        )
+        dtypes = {f.dtype for f in b.fields.values() if f.swizzle}
+        passed = [p.name for p in b.kernel.params.values() if p.decided_by_caller and b.constants[p.name] in dtypes]
+        values_ = {"fields": list(b.fields.values()), "barriers": barriers, "layout_args": ", ".join(passed)}
+        out.append(Statement("setup/smem", values_, note))
+    out += pipes
+    shape = f"({', '.join(_cluster_shape(b))})" if clustered(b) else None
+    if pipes:
+        out.append(Statement("setup/init_arrive", {"cluster": shape}))
+    out += windows
+    if pipes:
+        out.append(Statement("setup/init_wait", {"cluster": shape}))
+    return out
+
+
+def _cluster_shape(b: Builder) -> list[str]:
+    sizes = [cluster_text(b, a) for a in b.kernel.launch.axes if a.cluster > 1]
+    return [*sizes, "1"][:2] if len(sizes) < 3 else [" * ".join(sizes), "1"]
+
+
+def _values(
+    b: Builder, used: Used, extents: dict[str, str], coord: TileCoord | None, code: list[object]
+) -> list[Statement]:
+    """Sizes and coordinates that the kernel's code uses, each after what it is computed from."""
+    kernel = b.kernel
+    scope_names = Used(b.kernel_names())
+    scope_names.seen.update(used.seen)
+    scope = Scope(kernel.env, scope_names, extents)
+    lets = []
+    for let in reversed(kernel.launch.lets):
+        if let.time in ("compile", "launch") and let.name in scope_names.seen:
+            lets.append(assign(b.globals[let.name], py(let.value, scope), b.note(let.span.line, let.name)))
+    lets.reverse()
+    tail: list[Statement] = []
+    if coord is not None:
+        tail.append(assign("cluster_tiles", tile_count(b, extents)))
+        size = cluster_size(b)
+        size = f"({size})" if " " in size else size
+        tail.append(assign("cluster", "cute.arch.block_idx()[0]" + (f" // {size}" if clustered(b) else "")))
+        tail.append(assign("clusters", "cute.arch.grid_dim()[0]" + (f" // {size}" if clustered(b) else "")))
+    else:
+        for i, a in enumerate(kernel.launch.axes):
+            if a.name in scope_names.seen:
+                tail.append(assign(b.globals[a.name], f"cute.arch.block_idx()[{i}]"))
+    if clustered(b):
+        rank = [assign("cta_rank", "cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())")]
+        if len(cluster_ranks(b)) > 1:
+            rank += [
+                assign(f"cta_{axis}", text) for axis, text in cluster_ranks(b).items() if mentions(code, f"cta_{axis}")
+            ]
+        tail += rank
+    sizes = []
+    for i, a in enumerate(kernel.launch.axes):
+        if isinstance(a.extent, Name) and b.globals.get(a.extent.id) == extents[a.name]:
+            if mentions([code, tail], extents[a.name]):
+                scope_names.seen[a.extent.id] = None
+        elif mentions([code, tail, lets], extents[a.name]):
+            if coord is None and a.cluster == 1 and len(kernel.launch.axes) <= 3:
+                sizes.append(assign(extents[a.name], f"cute.arch.grid_dim()[{i}]"))
+            else:
+                sizes.append(assign(extents[a.name], py(a.extent, scope)))
+    return [*_dims(b, scope_names), *sizes, *lets, *tail]
+
+
+def _dims(b: Builder, used: Used) -> list[Statement]:
+    """Dims out of the shapes of the tensors that the kernel has, a tensor at a time where that reads well."""
+    missing = [d for d in b.kernel.dims if d in used.seen]
+    out: list[Statement] = []
+    have: list[tuple[str, list[Expr]]] = []
+    for (tensor, modes), name in b.views.items():
+        have.append((name, [b.kernel.tensors[tensor].shape[m] for m in modes]))
+    for tensor, name in b.generic.items():
+        have.append((name, list(b.kernel.tensors[tensor].shape)))
+    for name, shape in have:
+        plain = [e.id for e in shape if isinstance(e, Name) and e.id in b.kernel.dims]
+        new = [d for d in plain if d in missing]
+        if len(plain) == len(shape) and len(set(plain)) == len(plain) and len(new) == len(plain) > 1:
+            out.append(assign(", ".join(b.globals[d] for d in plain), f"{name}.shape"))
+            missing = [d for d in missing if d not in plain]
+            continue
+        for i, e in enumerate(shape):
+            for d in list(missing):
+                solved = host.solve(b.kernel, e, d, f"{name}.shape[{i}]")
+                if solved is not None:
+                    out.append(assign(b.globals[d], solved))
+                    missing.remove(d)
+    if missing:
+        refuse(f"dim `{missing[0]}`, which no tensor that the kernel uses gives", b.kernel.span)
+    return out

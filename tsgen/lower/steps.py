@@ -1,0 +1,162 @@
+"""Call steps as statements: each method and op to the module that lowers it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tsgen.lower import bodies, maps, pipelines, tiles, tma
+from tsgen.lower.context import TaskState
+from tsgen.lower.errors import Unsupported, refuse, work_without_code
+from tsgen.lower.mma import ref_of, wgmma
+from tsgen.lower.program import Statement
+from tsgen.lower.pyexpr import py_factor
+from tsgen.model.algebra import substitute
+from tsgen.model.expr import Placed, Ref
+from tsgen.model.kernel import Assign, CopyArg, Work
+from tsgen.model.steps import CallStep
+
+
+def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
+    """The statements of one call step."""
+    match c.kind:
+        case "pipeline":
+            return pipelines.step(s, c)
+        case "queue":
+            return []  # the loop over tiles is the queue
+        case "barrier":
+            return [_barrier(s, c)]
+        case "pdl":
+            return [Statement(f"ops/{c.method}", {}, s.note(c))]
+        case "completion":
+            return [_completion(s, c)]
+        case "work":
+            return [*_deferred(s, c), *_work(s, c)]
+    refuse(f"the step `{c.text}` on a group", c.span)
+
+
+def _deferred(s: TaskState, c: CallStep) -> list[Statement]:
+    """The map that was put off until this store, over the store's columns."""
+    if id(c) not in s.deferred:
+        return []
+    call, var, columns = s.deferred[id(c)]
+    w = s.builder.kernel.work(call.target, call.method)
+    assert w is not None
+    done = maps.lower_map(s, w, call, {n: s.py(p.expr) for n, p in call.args.items()}, columns.format(var=s.used[var]))
+    return [] if done is None else [done]
+
+
+def _barrier(s: TaskState, c: CallStep) -> Statement:
+    b = s.builder
+    r = b.kernel.resources[c.target]
+    first = b.derived.barriers[(c.target, 0)]
+    threads = {x.threads for (name, _), x in b.derived.barriers.items() if name == c.target}
+    if len(threads) > 1:
+        refuse(f"barriers `{c.target}` with different numbers of threads", c.span)
+    count = r.each.count if r.each is not None else 1
+    comment = f"named barrier {c.target}" + (f", and the next {count - 1}" if count > 1 else "")
+    identifier = b.constant(c.target.upper(), str(first.id), comment)
+    if c.instance is not None:
+        identifier = f"{identifier} + {py_factor(c.instance, s.scope)}"
+    method = "barrier_arrive" if c.method == "arrive" else "barrier"
+    return Statement("ops/barrier", {"method": method, "id": identifier, "threads": first.threads}, s.note(c))
+
+
+def _completion(s: TaskState, c: CallStep) -> Statement:
+    n = s.py(c.args["n"].expr) if "n" in c.args else ""
+    call = {
+        ("wgmma", "wait_group"): f"warpgroup.wait_group({n})",
+        ("bulk", "wait_group"): f"cute.arch.cp_async_bulk_wait_group({n})",
+        ("bulk", "wait_group_read"): f"cute.arch.cp_async_bulk_wait_group({n}, read=True)",
+        ("cp_async", "wait_group"): f"cute.arch.cp_async_wait_group({n})",
+    }.get((c.target, c.method))
+    if call is None:
+        refuse(f"the step `{c.text}` on {s.builder.kernel.target}", c.span)
+    s.builder.needs.update({"warpgroup"} if c.target == "wgmma" else ())
+    return Statement("ops/completion", {"call": call, "lead": s.lead_warp if c.target == "bulk" else None}, s.note(c))
+
+
+def bind(w: Work, c: CallStep) -> Work:
+    """The work with the call's arguments in place of `takes` and `static`."""
+    values = {name: p.expr for name, p in c.args.items()}
+    if not values or w.op == "map":
+        return w
+
+    def placed(p: Placed) -> Placed:
+        return Placed(substitute(p.expr, values), p.span)
+
+    def ref(r: Ref) -> Ref:
+        e = substitute(r, values)
+        assert isinstance(e, Ref)
+        return e
+
+    args = {}
+    for key, v in w.args.items():
+        if isinstance(v, Placed):
+            args[key] = placed(v)
+        elif isinstance(v, tuple):
+            args[key] = tuple(  # type: ignore[assignment]
+                replace(x, to=ref(x.to), source=ref(x.source))
+                if isinstance(x, CopyArg)
+                else replace(x, value=substitute(x.value, values))
+                for x in v
+                if isinstance(x, CopyArg | Assign)
+            )
+        else:
+            args[key] = v  # type: ignore[assignment]
+    return replace(w, args=args)
+
+
+def _stage(s: TaskState, resource: str, w: Work) -> str | None:
+    """The stage a work is at: acquired last for a producer work, waited for last for a consumer work, of this task."""
+    r = s.builder.kernel.resources.get(resource)
+    if r is None or r.pipeline is None:
+        return None
+    for side in ("producer", "consumer") if w.role == "producer" and w.owner == resource else ("consumer", "producer"):
+        if (resource, side) in s.stages:
+            return s.stages[(resource, side)]
+    return None
+
+
+def _work(s: TaskState, c: CallStep) -> list[Statement]:
+    b = s.builder
+    w = b.kernel.work(c.target, c.method)
+    assert w is not None
+    if w.op is None:
+        if w.body is None and w.call is None:
+            raise Unsupported(work_without_code(f"{w.owner}.{w.name}", w.span))
+        return bodies.lower_body(s, w, c)
+    bound = bind(w, c)
+    match w.op:
+        case "tma_load":
+            if b.kernel.resources[w.owner].pipeline is None:
+                refuse("tma_load into a resource without a pipeline", w.span)
+            st = pipelines.state(s, w.owner, "acquire")
+            stage = _stage(s, w.owner, w)
+            assert stage is not None
+            return [tma.tma_load(s, bound, c, stage, pipelines.pipeline_name(b, w.owner), st)]
+        case "tma_store":
+            source, _ = ref_of(bound, "from")
+            return [tma.tma_store(s, bound, c, _stage(s, source.resource or "", w))]
+        case "wgmma":
+            stages = {}
+            for which in ("a", "b"):
+                ref, _ = ref_of(bound, which)
+                stage_text = _stage(s, ref.resource or "", w)
+                if stage_text is not None:
+                    stages[which] = stage_text
+            init = bound.args["init"]
+            assert isinstance(init, Placed)
+            return [wgmma(s, bound, c, init.expr, stages)]
+        case "map":
+            arguments = {name: s.py(p.expr) for name, p in c.args.items()}
+            for name in arguments:
+                s.define(name, name)
+            done = maps.lower_map(s, bound, c, arguments, None)
+            return [] if done is None else [done]
+        case "load":
+            source, _ = ref_of(bound, "from")
+            return tiles.load(s, bound, c, _stage(s, source.resource or "", w))
+        case "store":
+            target, _ = ref_of(bound, "to")
+            return tiles.store(s, bound, c, _stage(s, target.resource or "", w))
+    refuse(f"the op {w.op} on {b.kernel.target}", w.span)

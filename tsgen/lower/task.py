@@ -1,0 +1,138 @@
+"""A task as code: the warps that run it, its registers and indices, and its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tsgen.lower import elements, pipelines
+from tsgen.lower.context import Builder, TaskState, Used
+from tsgen.lower.errors import refuse
+from tsgen.lower.mentions import mentions
+from tsgen.lower.mma import fragment
+from tsgen.lower.program import Statement, TaskCode, assign
+from tsgen.lower.pyexpr import Scope
+from tsgen.lower.queue import TileCoord
+from tsgen.lower.schedule import TileValues, lower_steps
+from tsgen.model.expr import Binary, Const, Ref
+from tsgen.model.kernel import Task
+
+
+def lower_task(
+    b: Builder, task: Task, base: dict[str, str], extents: dict[str, str], coord: TileCoord | None
+) -> tuple[TaskCode, Used]:
+    """The code of a task, and the names it used of the kernel's scope."""
+    namer = b.names.child()
+    local = {x: namer.new(x) for x in ("thread", "threads", "warp", "lane")}
+    if task.each is not None:
+        local[task.each.var] = namer.new(task.each.var)
+    used = Used({**base, **local})
+    s = TaskState(b, task, namer, Scope(b.kernel.env, used, extents), used)
+    s.scope = Scope(b.kernel.env, used, extents, lambda r, _: _element_or_field(s, r))
+    _tile_bounds(s)
+    body = lower_steps(s, task.schedule.steps, TileValues(s, coord))
+    body += pipelines.drain(s)
+    prelude = list(s.prelude.values())
+    header = list(_header(s, [*prelude, *body]))
+    code = TaskCode(
+        title=_title(b, task),
+        outer=_condition(b, task, padding=True),
+        inner=_condition(b, task, padding=False) if b.derived.padding.get(task.name) else None,
+        registers=_registers(b, task),
+        body=(*header, *prelude, *body),
+    )
+    return code, used
+
+
+def _element_or_field(s: TaskState, r: Ref) -> str:
+    if r.resource is None:
+        return elements.element(s, r)
+    return f"{fragment(s, s.builder.field(r))}[0]"
+
+
+def _tile_bounds(s: TaskState) -> None:
+    """Largest values of the tile coordinates; unknown where a CTA may lie past the edge of the tile space."""
+    for a in s.builder.kernel.launch.axes:
+        if a.cluster == 1:
+            s.lasts[a.name] = Binary("-", a.extent, Const(1))
+    s.lasts["thread"] = Const(s.threads - 1)
+    s.lasts["lane"] = Const(31)
+    s.lasts["warp"] = Const(s.num_warps - 1)
+    if s.task.each is not None:
+        s.lasts[s.task.each.var] = Const(s.task.each.count - 1)
+
+
+def _title(b: Builder, task: Task) -> str:
+    i = task.instances
+    warps = (
+        f"warp {i[0].first_warp}"
+        if i[0].num_warps == 1
+        else f"warps {i[0].first_warp} to {i[0].first_warp + i[0].num_warps - 1}"
+    )
+    if task.each is not None and len(i) > 1:
+        last = i[-1].first_warp + i[-1].num_warps - 1
+        warps = f"warps {i[0].first_warp} to {last}, {i[0].num_warps} for each {task.each.var}"
+    registers = f", {i[0].num_registers} registers" if i[0].num_registers else ""
+    schedule = f"schedule {b.source}:{task.schedule.span.line}"
+    return f"{b.source}:{task.span.line} task {task.name}: {warps}{registers}; {schedule}"
+
+
+def _condition(b: Builder, task: Task, *, padding: bool) -> str | None:
+    warps = sorted(
+        {w for i in task.instances for w in i.warps} | (set(b.derived.padding.get(task.name, ())) if padding else set())
+    )
+    if len(warps) == b.derived.block_warps:
+        return None
+    first, last = warps[0], warps[-1]
+    if warps != list(range(first, last + 1)):
+        refuse(f"task `{task.name}` on warps that do not lie side by side", task.span)
+    if first == last:
+        return f"warp_idx == {first}"
+    if first == 0:
+        return f"warp_idx < {last + 1}"
+    if last == b.derived.block_warps - 1:
+        return f"warp_idx >= {first}"
+    return f"warp_idx >= {first} and warp_idx < {last + 1}"
+
+
+def _registers(b: Builder, task: Task) -> str | None:
+    n = task.instances[0].num_registers
+    if n is None:
+        return None
+    if any(i.num_registers != n for i in task.instances):
+        refuse(f"different register counts in the instances of `{task.name}`", task.span)
+    return f"cute.arch.setmaxregister_{'increase' if n > b.derived.launch_registers else 'decrease'}({n})"
+
+
+def _header(s: TaskState, body: list[Statement]) -> Iterator[Statement]:
+    """The task's own indices, those that its code mentions."""
+    i = s.task.instances
+    each = s.task.each
+    if each is not None and len(i) > 1 and mentions(body, s.used[each.var]):
+        step = i[1].first_warp - i[0].first_warp
+        if any(x.first_warp != i[0].first_warp + step * k for k, x in enumerate(i)) or step < i[0].num_warps:
+            refuse(f"instances of `{s.task.name}` that do not follow each other in warps", s.task.span)
+        offset = f"(warp_idx - {i[0].first_warp})" if i[0].first_warp else "warp_idx"
+        yield assign(s.used[each.var], offset if step == 1 else f"{offset} // {step}")
+    elif each is not None:
+        yield assign(s.used[each.var], "0")
+    base = i[0].first_warp
+    if mentions(body, s.used["thread"]):
+        if base % s.num_warps == 0:
+            yield assign(s.used["thread"], "tid" if len(i) == 1 and base == 0 else f"tid % {s.threads}")
+        elif len(i) == 1:
+            yield assign(s.used["thread"], f"tid - {32 * base}")
+        else:
+            refuse(f"threads of `{s.task.name}`, whose warps do not start at a multiple of {s.num_warps}", s.task.span)
+    if mentions(body, s.used["threads"]):
+        yield assign(s.used["threads"], str(s.threads))
+    if mentions(body, s.used["warp"]):
+        yield assign(
+            s.used["warp"],
+            "warp_idx"
+            if base == 0 and len(i) == 1
+            else f"warp_idx % {s.num_warps}"
+            if base % s.num_warps == 0
+            else f"warp_idx - {base}",
+        )
+    if mentions(body, s.used["lane"]):
+        yield assign(s.used["lane"], "tid % 32")
