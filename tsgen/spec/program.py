@@ -55,10 +55,11 @@ def resolve(
     found: list[Diagnostic] = []
     names: frozenset[str] = frozenset()
     dims: tuple[str, ...] = ()
+    lines = tuple(document.text.split("\n"))
     for root in document.roots:
         own_variant, own_sets = _selected(document, root, variant, sets)
         kernel, diagnostics = resolve_kernel(
-            root, variant=own_variant, sets=own_sets, target=target, chain=(names, dims)
+            root, lines=lines, variant=own_variant, sets=own_sets, target=target, chain=(names, dims)
         )
         found += diagnostics
         if kernel is not None:

@@ -214,13 +214,3 @@ def not_integer_tensor(name: str, dtype: str, span: Span) -> Finding:
     Only integer tensors can steer the kernel; real ones are read by works.
     """
     return Finding(f"`{name}` holds {dtype}; only elements of integer tensors can be used here", span)
-
-
-@error("TS149", "reference-wanted")
-def reference_wanted(written: str, expected: str, span: Span) -> Finding:
-    """A parameter of an op must name memory of a certain kind.
-
-    Each op says where its operands may lie: own field, shared memory (smem), registers (rmem), tensor memory (tmem) or
-    a tensor in global memory.
-    """
-    return Finding(f"`{written}` is not {expected}", span)

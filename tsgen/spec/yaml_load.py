@@ -216,6 +216,8 @@ def _syntax(text: str, e: yaml.MarkedYAMLError) -> Diagnostic:
         return rules.yaml_quotes(reason, span, _quoted(line, span))
     if "mapping values are not allowed" in problem:
         return rules.yaml_quotes("`: ` within a value starts another mapping", span, "quote the value")
+    if "tab character" in problem:
+        return rules.yaml_syntax("a tab indents the line; YAML wants spaces", None, span, None)
     if "cannot start any token" in problem and char:
         if char == "\t":
             return rules.yaml_syntax("a tab indents the line; YAML wants spaces", None, span, None)

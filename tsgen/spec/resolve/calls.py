@@ -98,18 +98,18 @@ class Calls:
         if target in self.groups:
             return "group", self.group_method(call, self.groups[target], span)
         if target in ctx.absent:
-            raise SpecError(rules_names.absent_name(target, ctx.absent[target], span))
+            raise SpecError(rules_names.absent_name(target, ctx.absent[target], ctx.within(span, target)))
         head = ctx.resources.get(target)
         if head is None and target not in ctx.tensors:
             known = [*ctx.resources, *ctx.tensors, *self.groups, *ENGINES]
-            raise SpecError(rules_steps.unknown_step_target(target, ctx.near(target, known), span))
+            raise SpecError(rules_steps.unknown_step_target(target, ctx.near(target, known), ctx.within(span, target)))
         if head is not None and head.kind in ("work_queue", "barrier", "pdl"):
             kind: Literal["queue", "barrier", "pdl"] = "queue" if head.kind == "work_queue" else head.kind
             if not self.has_work(call):
                 return kind, self.method(call, kind, span)
         if call.method in METHODS["pipeline"] and not self.has_work(call):
             if head is None or not head.pipelined:
-                raise SpecError(rules_steps.no_pipeline(target, call.method, span))
+                raise SpecError(rules_steps.no_pipeline(target, call.method, ctx.within(span, call.method)))
             self.check_member(call, span)
             return "pipeline", METHODS["pipeline"][call.method]
         if self.has_work(call):
@@ -121,17 +121,22 @@ class Calls:
 
     def no_work(self, call: ParsedCall, pipelined: bool, span: Span) -> Method:
         if (call.target, call.method) in self.ctx.absent_works:
-            raise SpecError(rules_names.absent_name(f"{call.target}.{call.method}", "work", span))
+            raise SpecError(
+                rules_names.absent_name(f"{call.target}.{call.method}", "work", self.ctx.within(span, call.method))
+            )
         known = (*self.ctx.known_works.get(call.target, ()), *(METHODS["pipeline"] if pipelined else ()))
-        raise SpecError(
-            rules_steps.unknown_method(call.target, call.method, known, self.ctx.near(call.method, known), span)
-        )
+        place, near = self.ctx.within(span, call.method), self.ctx.near(call.method, known)
+        raise SpecError(rules_steps.unknown_method(call.target, call.method, known, near, place))
 
     def method(self, call: ParsedCall, receiver: Receiver, span: Span) -> Method:
         known = METHODS[receiver]
         if call.method not in known:
             near = self.ctx.near(call.method, known)
-            raise SpecError(rules_steps.unknown_method(call.target, call.method, tuple(known), near, span))
+            raise SpecError(
+                rules_steps.unknown_method(
+                    call.target, call.method, tuple(known), near, self.ctx.within(span, call.method)
+                )
+            )
         method = known[call.method]
         if self.ctx.target not in method.targets:
             what = f"{call.target}.{call.method}"
@@ -145,7 +150,9 @@ class Calls:
         if call.method in METHODS["pipeline"]:
             raise SpecError(rules_steps.group_step(group.name, call.method, group.name, group.mode, own, span))
         near = self.ctx.near(call.method, own)
-        raise SpecError(rules_steps.unknown_method(group.name, call.method, own, near, span))
+        raise SpecError(
+            rules_steps.unknown_method(group.name, call.method, own, near, self.ctx.within(span, call.method))
+        )
 
     def check_member(self, call: ParsedCall, span: Span) -> None:
         for group in self.groups.values():
@@ -179,7 +186,7 @@ class Calls:
             ctx.add(rules_steps.positional_argument(name, known, span))
         for arg in call.args:
             if arg not in known:
-                ctx.add(rules_steps.unknown_argument(name, arg, ctx.near(arg, known), span))
+                ctx.add(rules_steps.unknown_argument(name, arg, ctx.near(arg, known), ctx.within(span, arg, r"\s*=")))
         if not call.positional:
             for arg in known:
                 if arg not in call.args:

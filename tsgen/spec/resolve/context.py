@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,6 +57,7 @@ class Context:
 
     root: MapNode
     target: str
+    lines: tuple[str, ...] = ()  # of the file
     diagnostics: list[Diagnostic] = field(default_factory=list)
     params: dict[str, Param] = field(default_factory=dict)
     env: dict[str, Scalar] = field(default_factory=dict)
@@ -124,7 +126,7 @@ class Context:
         known = name in self.symbols or name in BUILTINS or name in self.tensors or name in FUNCTIONS
         if known or name in self.absent:
             return not_compile_time(text(e), name, span)
-        return rules.unknown_name(name, self.near(name, [*self.env, *BUILTINS]), span)
+        return rules.unknown_name(name, self.near(name, [*self.env, *BUILTINS]), self.within(span, name))
 
     def integer(
         self,
@@ -172,6 +174,19 @@ class Context:
         ((var, span, count),) = each.items()
         self.local_name(var, "an `each` variable", span)
         return Each(var, self.integer(count, low=1, high=MAX_INSTANCES))
+
+    # -- places --------------------------------------------------------------------------------------------------
+
+    def within(self, span: Span, word: str, after: str = "") -> Span:
+        """The place of a word within a text of one line; `after` is a pattern that follows it."""
+        if span.line != span.end_line or span.line > len(self.lines):
+            return span
+        part = self.lines[span.line - 1][span.column - 1 : span.end_column - 1]
+        match = re.search(rf"(?<!\w){re.escape(word)}(?!\w){after}", part)
+        if match is None:
+            return span
+        start = span.column + match.start()
+        return Span(span.line, start, span.line, start + len(word))
 
     # -- names ---------------------------------------------------------------------------------------------------
 

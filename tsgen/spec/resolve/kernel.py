@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from tsgen.diagnostics import Diagnostic, Span
 from tsgen.model.kernel import Kernel, Resource, Tensor, Work
 from tsgen.model.shares import misuses
-from tsgen.spec import rules_parts
+from tsgen.spec import rules_file, rules_parts
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode
+from tsgen.spec.parse import MAX_DEPTH
 from tsgen.spec.resolve.calls import Calls
 from tsgen.spec.resolve.context import Context, string, strings
 from tsgen.spec.resolve.launch import resolve_assume, resolve_launch
@@ -32,6 +33,7 @@ def targets_of(root: MapNode) -> tuple[str, ...]:
 def resolve_kernel(
     root: MapNode,
     *,
+    lines: tuple[str, ...],
     variant: str | None,
     sets: Mapping[str, str],
     target: str | None,
@@ -42,13 +44,16 @@ def resolve_kernel(
     `chain` has the names and dims of the kernels before it, which `reference` may use.
     """
     targets = targets_of(root)
-    ctx = Context(root, target if target is not None else targets[0])
+    ctx = Context(root, target if target is not None else targets[0], lines)
     try:
         if ctx.target not in targets:
             raise SpecError(rules_parts.unknown_target(ctx.target, targets, _span(root, "target")))
         kernel = _kernel(ctx, targets, variant, sets, chain)
     except SpecError as e:
         ctx.add(e.diagnostic)
+        kernel = None
+    except RecursionError:  # `let` values that nest in each other past any use
+        ctx.add(rules_file.too_large("levels", MAX_DEPTH, root.span))
         kernel = None
     if any(d.severity == "error" for d in ctx.diagnostics):
         kernel = None

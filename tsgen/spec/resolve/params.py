@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tsgen.diagnostics import Span
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Expr, Scalar
+from tsgen.model.expr import Const, Expr, Name, Scalar
 from tsgen.model.kernel import Param, Symbol
 from tsgen.spec import rules_names as rules
 from tsgen.spec.errors import SpecError
@@ -70,32 +70,39 @@ def _param(ctx: Context, name: str, span: Span, node: Node, variant: Node | None
     assert value_node is not None
     choices = _values(ctx, options.get("choices") if options else None)
     tune = _values(ctx, options.get("tune") if options else None)
-    written: Expr | None = _expr(ctx, value_node)
-    assert written is not None
-    value = own = ctx.value(written, value_node.span)
+    default = _parsed(ctx, value_node, choices)
+    written: Expr | None = default
     place = value_node.span
+    value = own = ctx.value(default, place)
     if variant is not None:
         written, place = None, variant.span
-        value = ctx.value(_expr(ctx, variant), variant.span)
+        value = _like(name, own, ctx.value(_parsed(ctx, variant, choices), place), place)
     if given is not None:
         written, place = None, span
-        value = ctx.value(ctx.words_in(parse_expr(given, span)), span)
-    value = _like(name, own, value, place)
-    for v in (own, value):
-        if choices and v not in choices:
-            raise SpecError(rules.not_a_choice(name, v, choices, place if v == value else value_node.span))
+        value = _like(name, own, ctx.value(_word(ctx, parse_expr(given, span), choices), span), span)
+    _check_choice(name, value, choices, place)
     for v in tune:
-        if choices and v not in choices:
-            ctx.add(rules.not_a_choice(name, v, choices, options.key_span("tune") if options else span))
+        _check_choice(name, v, choices, options.key_span("tune") if options else span)
     doc = string(options.get("doc")) if options and options.get("doc") else None
     ctx.env[name] = value
     by_caller = bool(choices) and all(isinstance(c, str) and c in DTYPES for c in choices)
     ctx.params[name] = Param(name, value, written, choices, tune, doc, span, by_caller)
 
 
-def _expr(ctx: Context, node: Node) -> Expr:
-    """A param's value: a word of its own stays a word even where no choices are listed (`io: f16`)."""
-    return ctx.parse(node)
+def _parsed(ctx: Context, node: Node, choices: tuple[Scalar, ...]) -> Expr:
+    return _word(ctx, ctx.parse(node), choices)
+
+
+def _word(ctx: Context, e: Expr, choices: tuple[Scalar, ...]) -> Expr:
+    """The expression; a name that nothing defines is a word where words are the choices."""
+    e = ctx.words_in(e)
+    words = any(isinstance(c, str) for c in choices)
+    return Const(e.id) if isinstance(e, Name) and e.id not in ctx.env and words else e
+
+
+def _check_choice(name: str, value: Scalar, choices: tuple[Scalar, ...], span: Span) -> None:
+    if choices and value not in choices:
+        raise SpecError(rules.not_a_choice(name, value, choices, span))
 
 
 def _values(ctx: Context, node: Node | None) -> tuple[Scalar, ...]:
@@ -116,8 +123,13 @@ def _like(name: str, own: Scalar, value: Scalar, span: Span) -> Scalar:
 
 
 def _variant(ctx: Context, node: MapNode) -> Mapping[str, Scalar]:
+    """What a variant sets, each value checked against its param."""
     values: dict[str, Scalar] = {}
     for key, _, value in node.items():
-        with ctx.catching():
-            values[key] = ctx.value(ctx.parse(value), value.span)
+        param = ctx.params.get(key)
+        if param is not None:
+            with ctx.catching():
+                v = ctx.value(_parsed(ctx, value, param.choices), value.span)
+                values[key] = _like(key, param.value, v, value.span)
+                _check_choice(key, values[key], param.choices, value.span)
     return values

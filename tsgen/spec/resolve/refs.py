@@ -54,14 +54,20 @@ class _Binder:
     ctx: Context
     scope: Scope
     span: Span
+    written: str
     latest: int = 0  # index into TIMES
+
+    def at(self, name: str) -> Span:
+        """The place of a name in the text, where it stands as a value."""
+        found = self.ctx.within(self.span, name, r"(?!\s*(\.|=(?!=)))")
+        return found if found != self.span else self.ctx.within(self.span, name)
 
     def seen(self, name: str, time: Time) -> None:
         self.latest = max(self.latest, TIMES.index(time))
         if TIMES.index(time) > TIMES.index(self.scope.time):
             if self.scope.time == "compile":
-                raise SpecError(not_compile_time(self.scope.where, name, self.span))
-            raise SpecError(rules.too_late(name, time, self.scope.time, self.scope.where, self.span))
+                raise SpecError(not_compile_time(self.written, name, self.at(name)))
+            raise SpecError(rules.too_late(name, time, self.scope.time, self.scope.where, self.at(name)))
 
     def bind(self, e: Expr) -> Expr:
         match e:
@@ -84,7 +90,7 @@ class _Binder:
             self.seen(name, scope.locals[name])
             return e
         if name in ctx.absent or (symbol is None and self.absent_field(name)):
-            raise SpecError(rules.absent_name(name, ctx.absent.get(name, "field"), self.span))
+            raise SpecError(rules.absent_name(name, ctx.absent.get(name, "field"), self.at(name)))
         if symbol is not None and symbol.kind in ("param", "dim", "scalar", "axis", "let"):
             self.seen(name, symbol.time)
             return e
@@ -95,8 +101,8 @@ class _Binder:
             return self.ref(Ref(None, None, name))
         if symbol is not None:
             hint = "write `resource.field`" if symbol.kind == "resource" else None
-            raise SpecError(rules.not_a_value(name, symbol.kind, self.span, hint))
-        raise UnknownName(name, ctx.near(name, self.candidates()), self.span)
+            raise SpecError(rules.not_a_value(name, symbol.kind, self.at(name), hint))
+        raise UnknownName(name, ctx.near(name, self.candidates()), self.at(name))
 
     def absent_field(self, name: str) -> bool:
         return self.scope.owner is not None and name in self.scope.owner.absent_fields
@@ -107,14 +113,14 @@ class _Binder:
 
     def call(self, e: Call) -> Expr:
         if e.function not in FUNCTIONS and not self.scope.tiles:
-            raise SpecError(rules.element_function(e.function, self.span))
+            raise SpecError(rules.element_function(e.function, self.at(e.function)))
         if e.function == "extent":
             (axis,) = e.args
             name = text(axis)
             symbol = self.ctx.symbols.get(name)
             if symbol is None or symbol.kind != "axis":
                 axes = [s.name for s in self.ctx.symbols.values() if s.kind == "axis"]
-                raise SpecError(rules.extent_axis(name, self.ctx.near(name, axes), self.span))
+                raise SpecError(rules.extent_axis(name, self.ctx.near(name, axes), self.at(name)))
             self.seen(f"extent({name})", "launch")
             return e
         if e.function == "activation":
@@ -137,26 +143,26 @@ class _Binder:
         if tensor is not None and tensor.present:
             return self.of_tensor(e)
         if e.name in ctx.absent or self.absent_field(e.name):
-            raise SpecError(rules.absent_name(e.name, ctx.absent.get(e.name, "field"), self.span))
+            raise SpecError(rules.absent_name(e.name, ctx.absent.get(e.name, "field"), self.at(e.name)))
         if e.name in ctx.resources:
             help = f"name a field: `{text(Ref(None, None, e.name, e.window))}.field`"
             raise SpecError(rules.not_a_value(e.name, "resource", self.span, help))
         if e.name in ctx.symbols:
             raise SpecError(rules.not_a_value(text(e), f"window of a {ctx.symbols[e.name].kind}", self.span))
-        raise UnknownName(e.name, ctx.near(e.name, self.candidates()), self.span)
+        raise UnknownName(e.name, ctx.near(e.name, self.candidates()), self.at(e.name))
 
     def of_tensor(self, e: Ref) -> Ref:
         head = self.ctx.tensors[e.name]
         rank = len(head.shape)
         if e.window is not None and len(e.window) != rank:
-            raise SpecError(rules.window_rank(e.name, rank, len(e.window), self.span))
+            raise SpecError(rules.window_rank(e.name, rank, len(e.window), self.at(e.name)))
         if not self.scope.tiles and not _is_element(e.window, rank):
             help = f"write `{e.name}[{', '.join(['i'] * rank)}]`"
             raise SpecError(rules.not_a_value(text(e), "tensor", self.span, help))
         if not self.scope.tiles:
             dtype = self.ctx.value(head.dtype, head.span)
             if isinstance(dtype, str) and dtype in DTYPES and DTYPES[dtype].kind == "float":
-                raise SpecError(rules.not_integer_tensor(e.name, dtype, self.span))
+                raise SpecError(rules.not_integer_tensor(e.name, dtype, self.at(e.name)))
         self.seen(e.name, "launch")
         return replace(e, window=self.window(e.window))
 
@@ -165,11 +171,11 @@ class _Binder:
         head = ctx.resources.get(e.resource)
         if head is None:
             if e.resource in ctx.absent:
-                raise SpecError(rules.absent_name(e.resource, ctx.absent[e.resource], self.span))
+                raise SpecError(rules.absent_name(e.resource, ctx.absent[e.resource], self.at(e.resource)))
             known = [*ctx.resources]
             if e.resource in ctx.symbols:
                 raise SpecError(rules.not_a_value(text(e), f"field of a {ctx.symbols[e.resource].kind}", self.span))
-            raise SpecError(rules.unknown_name(e.resource, ctx.near(e.resource, known), self.span))
+            raise SpecError(rules.unknown_name(e.resource, ctx.near(e.resource, known), self.at(e.resource)))
         return self.of_field(
             head, replace(e, instance=self.instance(head.name, head.each, e.instance, head is self.scope.owner))
         )
@@ -181,8 +187,8 @@ class _Binder:
         dims = head.fields.get(e.name)
         if dims is None:
             if e.name in head.absent_fields:
-                raise SpecError(rules.absent_name(f"{head.name}.{e.name}", "field", self.span))
-            raise SpecError(rules.unknown_field(head.name, e.name, self.ctx.near(e.name, head.fields), self.span))
+                raise SpecError(rules.absent_name(f"{head.name}.{e.name}", "field", self.at(e.name)))
+            raise SpecError(rules.unknown_field(head.name, e.name, self.ctx.near(e.name, head.fields), self.at(e.name)))
         if not self.scope.tiles and not (head.kind == "rmem" and not dims):
             raise SpecError(
                 rules.not_a_value(
@@ -192,7 +198,7 @@ class _Binder:
         self.seen(text(e), "step")
         window = e.window
         if window is not None and len(window) > len(dims):
-            raise SpecError(rules.window_rank(text(replace(e, window=None)), len(dims), len(window), self.span))
+            raise SpecError(rules.window_rank(text(replace(e, window=None)), len(dims), len(window), self.at(e.name)))
         if window is not None:
             window = window + (Full(),) * (len(dims) - len(window))
         return replace(e, window=self.window(window))
@@ -214,7 +220,7 @@ def bind(ctx: Context, e: Expr, scope: Scope, span: Span) -> tuple[Expr, Time]:
     """The expression with every name looked up, and the time of its value. Raises SpecError."""
     hidden = {*scope.locals, *(scope.owner.fields if scope.owner else ())}
     e = prune(ctx.words_in(e, hidden), {**ctx.env, **scope.constants})
-    binder = _Binder(ctx, scope, span)
+    binder = _Binder(ctx, scope, span, text(e))
     return binder.bind(e), TIMES[binder.latest]
 
 

@@ -170,7 +170,7 @@ def resolve_pipeline(ctx: Context, node: MapNode, kind: str, span: Span) -> Pipe
     type_node, stages = node.get("type"), node.get("num_stages")
     name = "clc_fetch_async" if type_node is None and kind == "work_queue" else string(type_node)
     entry = PIPELINES[name]
-    if ctx.target not in entry.targets:
+    if type_node is not None and ctx.target not in entry.targets:
         ctx.add(rules_parts.needs_target(f"a `{name}` pipeline", entry.targets, ctx.target, node.key_span("type")))
     if kind not in entry.kinds:
         ctx.add(rules_parts.pipeline_kind(name, kind, entry.kinds, node.key_span("type")))

@@ -62,9 +62,19 @@ class Builder:
         """The steps of a list, in order; a step sees the tokens of those before it."""
         found: list[Step] = []
         for item in node.items if isinstance(node, ListNode) else ():
-            with self.ctx.catching():
+            try:
                 found += self.step(item, place)
+            except SpecError as e:
+                self.ctx.add(e.diagnostic)
+                self.assume(item)
         return tuple(found)
+
+    def assume(self, node: Node) -> None:
+        """Takes the results of a step that could not be read as assigned: their uses give no findings of their own."""
+        if isinstance(node, ScalarNode):
+            for name, span in _assigned(node):
+                broken = CallStep("work", "", None, "", {}, (), node.source, span)
+                self.tokens[name] = Token(broken, name)
 
     def step(self, node: Node, place: Place) -> tuple[Step, ...]:
         if isinstance(node, ScalarNode):

@@ -23,19 +23,20 @@ def resolve_tasks(ctx: Context, calls: Calls, launch: Launch) -> tuple[tuple[Tas
     """The present tasks and the schedules that they run. A schedule that only absent tasks run is left out."""
     nodes = mapping(ctx.root.get("schedules"))
     users: dict[str, list[Each | None]] = {}
-    named: set[str] = set()
+    named_by: dict[str, str] = {}
     order: list[tuple[str, Span, MapNode, Each | None, str]] = []
     for name, span, node in mapping(ctx.root.get("tasks")).items():
         assert isinstance(node, MapNode)
         with ctx.catching():
             schedule = _schedule_name(ctx, name, node, nodes, span)
-            named.add(schedule)
+            named_by[name] = schedule
             if ctx.present(node):
                 each = ctx.each(node)
                 users.setdefault(schedule, []).append(each)
                 order.append((name, span, node, each, schedule))
+    complete = len(named_by) == len(mapping(ctx.root.get("tasks")).entries)
     for name, span, _ in nodes.items():
-        if name not in named:
+        if complete and name not in named_by.values():
             ctx.add(rules_steps.schedule_unused(name, span))
     schedules = _schedules(ctx, calls, nodes, users)
     tasks = []

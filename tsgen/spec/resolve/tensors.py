@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tsgen.diagnostics import Span
 from tsgen.model.algebra import Poly, canonical, prune
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Expr, names, text
+from tsgen.model.expr import Expr, Name, names, text
 from tsgen.model.kernel import Symbol, Tensor, Work
 from tsgen.spec import rules_names, rules_parts
 from tsgen.spec.errors import SpecError
@@ -19,7 +19,7 @@ from tsgen.spec.resolve.refs import Scope, bind_node
 def dtype_of(ctx: Context, node: Node) -> Expr:
     """A dtype as an expression: a word, or a param whose value is one. Raises SpecError."""
     e = ctx.words_in(prune(ctx.parse(node), ctx.env))
-    value = ctx.value(e, node.span)
+    value = e.id if isinstance(e, Name) and e.id not in ctx.env else ctx.value(e, node.span)
     if not isinstance(value, str) or value not in DTYPES:
         raise SpecError(rules_parts.unknown_dtype(str(value), ctx.near(str(value), DTYPES), tuple(DTYPES), node.span))
     return e

@@ -186,8 +186,9 @@ class _Reader:
         if op is not None:
             if not self.complete(op, args):
                 return work
+            work = replace(work, role=self.role(work, written_role))
             check_shapes(ctx, work, self.scope.locals)
-            return replace(work, role=self.role(work, written_role))
+            return work
         work = self.with_own_fields(work)
         if body is not None:
             check_body(ctx, self.owner, work, cast(ScalarNode, node.get("body")), self.scope)
@@ -217,7 +218,7 @@ class _Reader:
             ctx.add(rules_works.op_owner(op.name, op.owners, self.kind, op_span))
         result = op.name == "load" and self.node.get("to") is None
         if result and len(returns) != 1:
-            ctx.add(rules_works.load_result(self.name, op_span))
+            raise SpecError(rules_works.load_result(self.name, op_span))
         if not result and returns:
             ctx.add(rules_works.op_returns(op.name, self.spans["returns"]))
 
