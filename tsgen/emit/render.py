@@ -37,10 +37,12 @@ def _environment() -> Environment:
     return environment
 
 
-def _code(statements: tuple[Statement, ...], indent: int = 0) -> str:
-    """Statements as lines, indented by so many spaces."""
+def _code(statements: tuple[Statement, ...], indent: int = 0, spaced: bool = False) -> str:
+    """Statements as lines, indented by so many spaces; spaced: an empty line before each that has a note."""
     lines: list[str] = []
     for statement in statements:
+        if spaced and statement.note and lines:
+            lines.append("")
         lines += _lines(statement)
     return "\n".join(" " * indent + line if line else "" for line in lines)
 
