@@ -39,6 +39,17 @@ check() {
 }
 
 sanitize() {
+  export PYTORCH_NO_CUDA_MEMORY_CACHING=1 # so that each tensor is an allocation of its own
+  if [ -d .gpu/lib/copy ]; then # does the tool see our kernels at all?
+    timeout -k 5 120 compute-sanitizer --tool memcheck --kernel-name kernel_substring=kernel_cutlass --print-limit 3 \
+      python3 -m tests.gpu.once control >"$OUT/control.log" 2>&1
+    if grep -q 'Invalid __global__ read' "$OUT/control.log"; then
+      echo "control: memcheck sees the planted fault, $(grep -o 'at .*kernel_cutlass_[a-z_]*' "$OUT/control.log" | head -1)"
+    else
+      tail -5 "$OUT/control.log" | cut -c1-200
+      failed 1 "control: memcheck does not see a planted fault"
+    fi
+  fi
   for tool in memcheck synccheck racecheck; do
     for b in $(builds "$@"); do # side by side: the sanitizer is slow on the CPU
       timeout -k 5 240 compute-sanitizer --tool "$tool" --kernel-name kernel_substring=kernel_cutlass --error-exitcode 99 \
@@ -74,7 +85,7 @@ bench() {
 verb=${1:-}
 case $verb in
   check | sanitize | bench) shift; "$verb" "$@" ;;
-  *) sed -n '2,7p' "$0"; exit 2 ;;
+  *) sed -n '2,6p' "$0"; exit 2 ;;
 esac
 [ $status -eq 0 ] && echo "all well"
 exit $status

@@ -66,15 +66,12 @@ BUILDS = {
 
 
 def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for build in BUILDS.values():
-        for old in (folder / build.name).glob("*"):
-            old.unlink()
-        files = compile_module(build.emit(folder.resolve()), "aot", choices="all")
-        for f in files:
-            if f.suffix == ".o":
-                f.unlink()
-        print(f"{build.name}: {' '.join(f.name for f in files if f.suffix == '.so')}", flush=True)
+        module = build.emit(folder.resolve())
+        libraries = [f for f in compile_module(module, "aot", choices="all") if f.suffix == ".so"]
+        for other in set(module.parent.iterdir()) - {module, *libraries}:  # objects, and what was built before
+            other.unlink()
+        print(f"{build.name}: {' '.join(f.name for f in libraries)}", flush=True)
 
 
 if __name__ == "__main__":

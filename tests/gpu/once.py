@@ -1,6 +1,7 @@
 """`python -m tests.gpu.once BUILD`: one launch for each of a few small shapes, checked, for compute-sanitizer.
 
-Shapes: less than a tile, ragged edges, several tiles in each direction, one K tile and less, a batch.
+Shapes: less than a tile, ragged edges, several tiles in each direction, one K tile and less, a batch. BUILD `control`
+reads past an allocation on purpose: if memcheck does not see that, its silence about the others means nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +25,33 @@ SHAPES = {
 GEMMS = [(1, 8, 8, 1), (300, 520, 200, 1), (129, 264, 64, 2)]
 
 
-def main(name: str) -> int:
+def control() -> int:
+    """Copies 100,000 floats out of an allocation of 256 bytes."""
+    import cupy
+
+    cupy.cuda.set_allocator(None)
+    x = cupy.ndarray((100_000,), cupy.float32, memptr=cupy.cuda.alloc(256))
+    load("copy").host(x, torch.empty(100_000, device="cuda"))
+    torch.cuda.synchronize()
+    return 0
+
+
+def load(name: str) -> Built:
     build, folder = BUILDS[name], Path(os.environ["TSGEN_AOT"]).resolve()
     path = build.module(folder)
-    built = Built(build, path, getattr(hosted(path), build.kernel().name))
+    return Built(build, path, getattr(hosted(path), build.kernel().name))
+
+
+def main(name: str) -> int:
+    if name == "control":
+        return control()
+    built = load(name)
+    kernel = built.build.kernel()
     if name in SHAPES:
-        outcomes = run(build.kernel(), lambda t: built.host(**t), SHAPES[name], timed=False)
+        outcomes = run(kernel, lambda t: built.host(**t), SHAPES[name], timed=False)
         bad = [str(o) for o in outcomes if not o.ok]
     else:
-        dtype = torch.bfloat16 if build.kernel().env["io"] == "bf16" else torch.float16
+        dtype = torch.bfloat16 if kernel.env["io"] == "bf16" else torch.float16
         bad = []
         for shape in GEMMS:
             p = gemm(built, dtype, *shape)
