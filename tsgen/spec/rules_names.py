@@ -117,7 +117,7 @@ def out_of_range(written: str, value: int, low: int | None, high: int | None, sp
     return Finding(f"{shown}, expected {low} to {high}", span)
 
 
-@error("TS139", "too-early")
+@error("TS139", "known-too-late")
 def too_late(name: str, time: str, allowed: str, where: str, span: Span) -> Finding:
     """A value is used where it is not known yet.
 
