@@ -98,7 +98,7 @@ def _compile(module: Path, meta: Meta, kind: Kind, choices: Choices, scratch: Pa
         "out": str(scratch),
     }
     process = subprocess.run(
-        [sys.executable, str(WORKER), json.dumps(request)],
+        [sys.executable, "-P", str(WORKER), json.dumps(request)],
         env=_environment(meta.target, scratch),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
