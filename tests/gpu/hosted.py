@@ -64,7 +64,7 @@ def hosted(path: Path) -> ModuleType:
         module = import_module(path)
     finally:
         sys.meta_path.remove(finder)
-        for name in [n for n, m in sys.modules.items() if isinstance(m, _Module)]:
+        for name in [n for n, m in list(sys.modules.items()) if isinstance(m, _Module)]:
             del sys.modules[name]
     defaults = {n: p.default for n, p in inspect.signature(module.compile).parameters.items() if n != "options"}
     kernel = read_meta(path).kernel
