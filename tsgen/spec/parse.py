@@ -50,6 +50,7 @@ ELEMENT_FUNCTIONS: dict[str, tuple[int, int]] = {  # in `map`, `value` and `wher
     "cols": (1, 1),
     **dict.fromkeys(("rowmax", "rowsum", "partial_rowsum", "warp_rowsum"), (1, 1)),
 }
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")  # words of `activation(word, x)`
 REFERENCE_FUNCTIONS: dict[str, tuple[int, int]] = {
     "matmul": (2, 2),
     "transpose": (1, 1),

@@ -11,6 +11,7 @@ from tsgen.model.kernel import Kernel, Program
 from tsgen.spec.load import Document, load
 from tsgen.spec.node import MapNode
 from tsgen.spec.resolve.chain import check_chain
+from tsgen.spec.resolve.context import Chain
 from tsgen.spec.resolve.kernel import resolve_kernel
 from tsgen.spec.resolve.params import param_names, variant_names
 from tsgen.spec.validate import validate
@@ -53,19 +54,17 @@ def resolve(
         return Result(None, document.diagnostics, document.text, document.readable)
     kernels: list[Kernel] = []
     found: list[Diagnostic] = []
-    names: frozenset[str] = frozenset()
-    dims: tuple[str, ...] = ()
+    chain = Chain()
     lines = tuple(document.text.split("\n"))
     for root in document.roots:
         own_variant, own_sets = _selected(document, root, variant, sets)
         kernel, diagnostics = resolve_kernel(
-            root, lines=lines, variant=own_variant, sets=own_sets, target=target, chain=(names, dims)
+            root, lines=lines, variant=own_variant, sets=own_sets, target=target, chain=chain
         )
         found += diagnostics
         if kernel is not None:
             kernels.append(kernel)
-            names |= kernel.symbols.keys()
-            dims = tuple(dict.fromkeys((*dims, *kernel.dims)))
+            chain = chain.then(kernel)
     if len(kernels) == len(document.roots):
         found += check_chain(kernels)
     if any(d.severity == "error" for d in found):

@@ -214,3 +214,12 @@ def not_integer_tensor(name: str, dtype: str, span: Span) -> Finding:
     Only integer tensors can steer the kernel; real ones are read by works.
     """
     return Finding(f"`{name}` holds {dtype}; only elements of integer tensors can be used here", span)
+
+
+@error("TS149", "unknown-activation")
+def unknown_activation(word: str, near: str | None, known: tuple[str, ...], span: Span) -> Finding:
+    """`activation` is given a word that is no activation function.
+
+    `activation(word, x)` applies the function that the word names, `none` applies none; the word is mostly a param.
+    """
+    return Finding(f"`{word}` is not an activation", span, help=_near(near) or f"known: {', '.join(known)}")

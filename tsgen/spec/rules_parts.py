@@ -191,14 +191,13 @@ def raster_twice(axis: str, span: Span) -> Finding:
 
 
 @error("TS178", "view-source")
-def view_source(written: str, kind: str, span: Span) -> Finding:
+def view_source(written: str, reason: str, span: Span) -> Finding:
     """A `view` does not show a whole stored field of another resource of the same kind.
 
-    `{view: ring.a}` gives the bytes of `ring.a` a second pipeline. Views of views and windows are not possible.
+    `{view: ring.a}` gives the bytes of `ring.a` a second pipeline of as many stages. Views of views and windows are not
+    possible.
     """
-    return Finding(
-        f"`{written}` cannot be viewed: expected `resource.field`, a stored field of another {kind} resource", span
-    )
+    return Finding(f"`{written}` cannot be viewed: {reason}", span)
 
 
 @error("TS179", "swizzle-value")
@@ -329,3 +328,21 @@ def share(written: str, reason: str, span: Span) -> Finding:
         span,
         help="write `rowsum(...)` around the share, or `rowsum` instead of `partial_rowsum`",
     )
+
+
+@error("TS192", "reference-tensor")
+def reference_output(name: str, expected: str, near: str | None, span: Span) -> Finding:
+    """`reference.value` names something other than an output, or `reference.inputs` something other than a tensor.
+
+    `value` says what each output should be, `inputs` what is put into tensors instead of random numbers.
+    """
+    return Finding(f"`{name}` is not {expected} of the kernel", span, help=_near(near))
+
+
+@error("TS193", "empty-resource")
+def empty_resource(name: str, kind: str, span: Span) -> Finding:
+    """A shared or tensor memory resource has neither storage nor a pipeline.
+
+    With storage it is memory, with a pipeline alone a signal; with neither there is nothing to do with it.
+    """
+    return Finding(f"the {kind} resource `{name}` has neither `storage` nor `pipeline`", span)

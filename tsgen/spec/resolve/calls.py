@@ -10,7 +10,7 @@ from typing import Literal
 from tsgen.diagnostics import Span
 from tsgen.model.algebra import Poly, canonical, substitute
 from tsgen.model.expr import Const, Expr, Name, Placed, text, walk
-from tsgen.model.kernel import Group, Work
+from tsgen.model.kernel import Group, Time, Work
 from tsgen.model.methods import ENGINES, GROUP_METHODS, METHODS, Method, Receiver
 from tsgen.model.steps import CallKind, CallStep, Step
 from tsgen.model.steps import calls as all_calls
@@ -59,20 +59,21 @@ class Calls:
             self.check_work(parsed, work, node.span)
             static = work.static if work else ()
             for name, e in parsed.args.items():
-                args[name] = self.argument(e, scope, node.span, name in static, f"`{name}`")
+                args[name] = self.argument(e, scope, node.span, f"`{name}`", "compile" if name in static else "step")
         else:
             assert method is not None
             self.check_plain(parsed, method, node.span)
             for e in parsed.positional:
-                args["n"] = self.argument(e, scope, node.span, method.name != "skip", f"`{method.name}`'s count")
+                time: Time = "launch" if method.name == "skip" else "compile"
+                args["n"] = self.argument(e, scope, node.span, f"the count of `{method.name}`", time)
         instance = self.instance(parsed, scope, node.span)
         return CallStep(
             kind, parsed.target, instance, parsed.method, args, parsed.results, node.source.strip(), node.span
         )
 
-    def argument(self, e: Expr, scope: Scope, span: Span, static: bool, where: str) -> Placed:
+    def argument(self, e: Expr, scope: Scope, span: Span, where: str, time: Time) -> Placed:
         with self.explaining(scope, span):
-            bound, _ = bind(self.ctx, e, replace(scope, where=where, time="compile" if static else "step"), span)
+            bound, _ = bind(self.ctx, e, replace(scope, where=where, time=time), span)
         return Placed(bound, span)
 
     @contextmanager

@@ -12,7 +12,7 @@ from tsgen.diagnostics import Diagnostic, Span
 from tsgen.model.algebra import NotConstant, NoValue, evaluate, rebuild
 from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Call, Const, Expr, Name, Placed, Scalar, text
-from tsgen.model.kernel import Each, Let, Param, ResourceKind, Symbol, Time
+from tsgen.model.kernel import Each, Kernel, Let, Param, ResourceKind, Symbol, Time
 from tsgen.spec import rules_names as rules
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
@@ -49,6 +49,21 @@ class TensorHead:
     present: bool
     node: MapNode
     span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What the kernels before this one of a chain have: all their names, their dims in order, and their outputs."""
+
+    names: frozenset[str] = frozenset()
+    dims: tuple[str, ...] = ()
+    outputs: frozenset[str] = frozenset()
+
+    def then(self, kernel: Kernel) -> Chain:
+        """The chain with one more kernel."""
+        outputs = {t.name for t in kernel.tensors.values() if t.output}
+        dims = tuple(dict.fromkeys((*self.dims, *kernel.dims)))
+        return Chain(self.names | kernel.symbols.keys(), dims, self.outputs | outputs)
 
 
 @dataclass(slots=True)

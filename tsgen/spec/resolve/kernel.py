@@ -12,7 +12,7 @@ from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode
 from tsgen.spec.parse import MAX_DEPTH
 from tsgen.spec.resolve.calls import Calls
-from tsgen.spec.resolve.context import Context, string, strings
+from tsgen.spec.resolve.context import Chain, Context, string, strings
 from tsgen.spec.resolve.launch import resolve_assume, resolve_launch
 from tsgen.spec.resolve.params import resolve_params
 from tsgen.spec.resolve.resources import resolve_resource, resource_heads, spans_of
@@ -37,11 +37,11 @@ def resolve_kernel(
     variant: str | None,
     sets: Mapping[str, str],
     target: str | None,
-    chain: tuple[frozenset[str], tuple[str, ...]] = (frozenset(), ()),
+    chain: Chain,
 ) -> tuple[Kernel | None, list[Diagnostic]]:
     """The kernel of a document that satisfies the schema, or None, and the findings.
 
-    `chain` has the names and dims of the kernels before it, which `reference` may use.
+    `chain` has what the kernels before it have, which `reference` may use.
     """
     targets = targets_of(root)
     ctx = Context(root, target if target is not None else targets[0], lines)
@@ -69,7 +69,7 @@ def _kernel(
     targets: tuple[str, ...],
     variant: str | None,
     sets: Mapping[str, str],
-    chain: tuple[frozenset[str], tuple[str, ...]],
+    chain: Chain,
 ) -> Kernel:
     root = ctx.root
     variants = resolve_params(ctx, variant, sets)
@@ -96,8 +96,7 @@ def _kernel(
     tasks, schedules = resolve_tasks(ctx, calls, launch)
     graph = resolve_graph(ctx)
     memory = resolve_memory(ctx)
-    known = chain[0] | ctx.symbols.keys()
-    reference = resolve_reference(ctx, tuple(dict.fromkeys((*chain[1], *dims))), known)
+    reference = resolve_reference(ctx, tuple(dict.fromkeys((*chain.dims, *dims))), tensors, chain)
     return Kernel(
         string(root.get("kernel")),
         ctx.target,

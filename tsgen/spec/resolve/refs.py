@@ -17,7 +17,7 @@ from tsgen.model.kernel import Each, Time
 from tsgen.spec import rules_names as rules
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import Node, ScalarNode
-from tsgen.spec.parse import FUNCTIONS, parse_expr
+from tsgen.spec.parse import ACTIVATIONS, FUNCTIONS, parse_expr
 from tsgen.spec.resolve.context import BUILTINS, TIMES, Context, Head
 from tsgen.spec.rules_expr import expression_syntax, not_compile_time
 
@@ -124,9 +124,19 @@ class _Binder:
             self.seen(f"extent({name})", "launch")
             return e
         if e.function == "activation":
-            first = e.args[0] if isinstance(e.args[0], Const) else self.bind(e.args[0])
-            return Call(e.function, (first, *(self.bind(a) for a in e.args[1:])))
+            return Call(e.function, (self.activation(e.args[0]), *(self.bind(a) for a in e.args[1:])))
+        if e.function in ("rows", "cols") and not isinstance(e.args[0], Name | Ref):
+            raise SpecError(expression_syntax(text(e), f"`{e.function}` takes a field", self.at(e.function)))
         return rebuild(e, self.bind)
+
+    def activation(self, e: Expr) -> Expr:
+        """The first argument of `activation`: a word, or a param whose value is one."""
+        bound = e if isinstance(e, Const) else self.bind(e)
+        word = self.ctx.value(bound, self.span)
+        if word not in ACTIVATIONS:
+            near = self.ctx.near(str(word), ACTIVATIONS)
+            raise SpecError(rules.unknown_activation(str(word), near, ACTIVATIONS, self.at(text(e))))
+        return bound
 
     def ref(self, e: Ref) -> Ref:
         if e.resource is not None:

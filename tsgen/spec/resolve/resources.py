@@ -70,9 +70,8 @@ def _views(ctx: Context, head: Head) -> None:
     for name, _, spec in mapping(head.node.get("storage")).items():
         if name in fields and (node := mapping(spec).get("view")) is not None:
             with ctx.catching():
-                fields[name] = ctx.resources[_source(ctx, head, node).resource or ""].fields[
-                    _source(ctx, head, node).name
-                ]
+                source = _source(ctx, head, node)
+                fields[name] = ctx.resources[source.resource or ""].fields[source.name]
 
 
 def _source(ctx: Context, head: Head, node: Node) -> Ref:
@@ -81,17 +80,22 @@ def _source(ctx: Context, head: Head, node: Node) -> Ref:
     assert isinstance(ref.expr, Ref)
     r = ref.expr
     source = ctx.resources.get(r.resource or "")
-    spec = mapping(mapping(source.node.get("storage")).get(r.name)) if source else None
-    if (
-        source is None
-        or source is head
-        or spec is None
-        or spec.get("view") is not None
-        or r.window
-        or source.kind != head.kind
-    ):
-        raise SpecError(rules_parts.view_source(text(r), head.kind, node.span))
+    if source is None or source is head or source.kind != head.kind or r.window is not None or r.transposed:
+        reason = f"expected `resource.field`, a whole field of another {head.kind} resource"
+        raise SpecError(rules_parts.view_source(text(r), reason, node.span))
+    if mapping(mapping(source.node.get("storage")).get(r.name)).get("view") is not None:
+        raise SpecError(rules_parts.view_source(text(r), "it is a view itself", node.span))
+    own, other = _stages(ctx, head), _stages(ctx, source)
+    if own != other:
+        reason = f"`{source.name}` has {other or 'no'} stages, `{head.name}` has {own or 'no'}"
+        raise SpecError(rules_parts.view_source(text(r), reason, node.span))
     return r
+
+
+def _stages(ctx: Context, head: Head) -> int | None:
+    """The number of stages of a resource's pipeline. Raises SpecError."""
+    node = mapping(head.node.get("pipeline")).get("num_stages")
+    return None if node is None else ctx.integer(node, low=1, high=MAX_STAGES)
 
 
 def _each_scope(head: Head) -> Mapping[str, Literal["compile"]]:
@@ -103,6 +107,8 @@ def resolve_resource(ctx: Context, head: Head, works: Mapping[str, Work]) -> Res
     node = head.node
     if head.kind == "tmem" and ctx.target not in SM100:
         ctx.add(rules_parts.needs_target("tensor memory", SM100, ctx.target, node.key_span("kind")))
+    if head.kind in ("smem", "tmem") and not head.fields and not head.absent_fields and not head.pipelined:
+        ctx.add(rules_parts.empty_resource(head.name, head.kind, head.span))
     fields: dict[str, Field] = {}
     for name, span, spec in mapping(node.get("storage")).items():
         if name in head.fields:

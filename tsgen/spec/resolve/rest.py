@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, cast
 
 from tsgen.diagnostics import Span
 from tsgen.model.expr import Const, Expr, Index, Name, Placed, Ref, names
-from tsgen.model.kernel import Alias, AliasMember, Each, Edge, Group, Memory, Reference, Symbol
+from tsgen.model.kernel import Alias, AliasMember, Each, Edge, Group, Memory, Reference, Symbol, Tensor
 from tsgen.model.methods import ENGINES
 from tsgen.spec import rules_names, rules_parts
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
 from tsgen.spec.parse import parse_expr
-from tsgen.spec.resolve.context import Context, mapping, string, strings
+from tsgen.spec.resolve.context import Chain, Context, mapping, string, strings
 from tsgen.spec.resolve.resources import resolve_pipeline
 
 Mode = Literal["merge", "fork", "fused_merge"]
@@ -153,19 +154,26 @@ def _check_each(name: str, each: Each | None, index: Expr | None, node: Node) ->
         raise SpecError(rules_parts.alias_member(string(node), reason, node.span))
 
 
-def resolve_reference(ctx: Context, dims: tuple[str, ...], known: frozenset[str]) -> Reference | None:
+def resolve_reference(
+    ctx: Context, dims: tuple[str, ...], tensors: Mapping[str, Tensor], chain: Chain
+) -> Reference | None:
     """The reference; its expressions are parsed and their names looked up, nothing is evaluated."""
     node = ctx.root.get("reference")
     if not isinstance(node, MapNode):
         return None
-    values = _expressions(ctx, node.get("value"), known)
-    for name in values:
-        if name not in known:
-            ctx.add(rules_parts.reference_name(name, ctx.near(name, known), mapping(node.get("value")).key_span(name)))
+    known = chain.names | ctx.symbols.keys()
+    outputs = chain.outputs | {t.name for t in tensors.values() if t.output}
+    values, inputs = (_expressions(ctx, node.get(key), known) for key in ("value", "inputs"))
+    for name, span, _ in mapping(node.get("value")).items():
+        if name not in outputs:
+            ctx.add(rules_parts.reference_output(name, "an output", ctx.near(name, outputs), span))
+    for name, span, _ in mapping(node.get("inputs")).items():
+        if name not in ctx.tensors and name not in chain.names:
+            ctx.add(rules_parts.reference_output(name, "a tensor", ctx.near(name, ctx.tensors), span))
     tolerance = mapping(node.get("tolerance"))
     return Reference(
         values,
-        _expressions(ctx, node.get("inputs"), known),
+        inputs,
         _shapes(ctx, node, dims),
         _real(tolerance.get("rtol")),
         _real(tolerance.get("atol")),
@@ -188,7 +196,8 @@ def _expressions(ctx: Context, node: Node | None, known: frozenset[str]) -> dict
                 e = Const(0 if value.value is None else value.value)
             for used in sorted(names(e)):
                 if used not in known and used not in ctx.words:
-                    raise SpecError(rules_parts.reference_name(used, ctx.near(used, known), value.span))
+                    place = ctx.within(value.span, used)
+                    raise SpecError(rules_parts.reference_name(used, ctx.near(used, known), place))
             found[name] = Placed(e, value.span)
     return found
 
