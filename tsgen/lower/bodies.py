@@ -8,6 +8,7 @@ import textwrap
 from tsgen.lower.context import TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.mma import fragment
+from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
 from tsgen.lower.smem import slot, smem_field
 from tsgen.model.expr import Name, Placed, Ref
@@ -123,19 +124,12 @@ def _field_view(s: TaskState, w: Work, ref: Ref) -> str:
         return fragment(s, b.field(ref))
     field = smem_field(b, ref)
     assert ref.resource is not None
-    text = slot(b, ref, _resource_stage(s, w, ref.resource), s.scope)
+    text = slot(b, ref, stage(s, ref.resource, w), s.scope)
     return f"{field.name}[{'None, ' * (len(field.shape) - 1)}{text}]"
 
 
-def _resource_stage(s: TaskState, w: Work, resource: str) -> str | None:
-    for side in (w.role, "producer", "consumer"):
-        if (resource, side) in s.stages:
-            return s.stages[(resource, side)]
-    return None
-
-
 def _stage_text(s: TaskState, w: Work) -> str:
-    text = _resource_stage(s, w, w.owner)
+    text = stage(s, w.owner, w)
     if text is None:
         refuse(f"`stage` in the body of `{w.owner}.{w.name}`, which is not on a pipeline", w.span)
     return text

@@ -8,13 +8,14 @@ from pathlib import PurePath
 
 from tsgen import __version__
 from tsgen.derive.model import Derived
-from tsgen.lower import host, pipelines
+from tsgen.lower import host
 from tsgen.lower.context import DSL_TYPES, Builder, Used
 from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.program import Constant, DTypeChoice, KernelArg, Launch, LayoutAtom, Module, Statement, TaskCode
 from tsgen.lower.pyexpr import Scope, py, py_factor
 from tsgen.lower.queue import cluster_size, cluster_text, clustered, queue_of, tile_coord, tile_count
+from tsgen.lower.rings import creations
 from tsgen.lower.setup import lower_setup
 from tsgen.lower.task import lower_task
 from tsgen.model.algebra import is_constant, substitute
@@ -39,7 +40,7 @@ def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
     queue = queue_of(b)
     coord = tile_coord(b, queue, extents) if queue is not None else None
     base = b.kernel_names()
-    pipes = [pipelines.creation(b, r) for r in pipelines.pipelined(b)]
+    pipes = creations(b)
     tasks, used = [], Used(base)
     for task in kernel.tasks:
         code, seen = lower_task(b, task, base, extents, coord)

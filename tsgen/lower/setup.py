@@ -29,15 +29,16 @@ def lower_setup(
     values = _values(b, used, extents, coord, [bodies, windows])
     out: list[Statement] = []
     after = [*bodies, *windows, *values, conditions]
+    grouped = any(p.template == "setup/group" for p in pipes)
     if mentions(after, "tid"):
         out.append(assign("tid", "cute.arch.thread_idx()[0]"))
-    if b.maps or mentions(after, "warp_idx"):
+    if b.maps or grouped or mentions(after, "warp_idx"):
         out.append(assign("warp_idx", "cute.arch.make_warp_uniform(cute.arch.warp_idx())"))
     if b.maps:
         out.append(Statement("setup/prefetch", {"maps": [m.name for m in b.maps.values()]}))
     out += values
     if b.fields or pipes:
-        barriers = [(p.values["barriers"], p.values["stages"]) for p in pipes]
+        barriers = [(p.values["barriers"], p.values["count"]) for p in pipes]
         note = b.note(
             b.kernel.spans["resources"].line if "resources" in b.kernel.spans else b.kernel.span.line, "resources"
         )

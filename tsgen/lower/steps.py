@@ -8,8 +8,10 @@ from tsgen.lower import bodies, maps, pipelines, tiles, tma
 from tsgen.lower.context import TaskState
 from tsgen.lower.errors import Unsupported, refuse, work_without_code
 from tsgen.lower.mma import ref_of, wgmma
+from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import py_factor
+from tsgen.lower.rings import ring
 from tsgen.model.algebra import substitute
 from tsgen.model.expr import Placed, Ref
 from tsgen.model.kernel import Assign, CopyArg, Work
@@ -19,7 +21,7 @@ from tsgen.model.steps import CallStep
 def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
     """The statements of one call step."""
     match c.kind:
-        case "pipeline":
+        case "pipeline" | "group":
             return pipelines.step(s, c)
         case "queue":
             return []  # the loop over tiles is the queue
@@ -31,7 +33,6 @@ def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
             return [_completion(s, c)]
         case "work":
             return [*_deferred(s, c), *_work(s, c)]
-    refuse(f"the step `{c.text}` on a group", c.span)
 
 
 def _deferred(s: TaskState, c: CallStep) -> list[Statement]:
@@ -106,15 +107,11 @@ def bind(w: Work, c: CallStep) -> Work:
     return replace(w, args=args)
 
 
-def _stage(s: TaskState, resource: str, w: Work) -> str | None:
-    """The stage a work is at: acquired last for a producer work, waited for last for a consumer work, of this task."""
-    r = s.builder.kernel.resources.get(resource)
-    if r is None or r.pipeline is None:
-        return None
-    for side in ("producer", "consumer") if w.role == "producer" and w.owner == resource else ("consumer", "producer"):
-        if (resource, side) in s.stages:
-            return s.stages[(resource, side)]
-    return None
+def _full_barrier(s: TaskState, resource: str, at: str) -> str:
+    """The mbarrier that copies into a stage complete on."""
+    r = ring(s.builder, resource)
+    state = at.removesuffix(".index")
+    return r.full_barrier(state) if at.endswith(".index") else f"{r.full} + {at}"
 
 
 def _work(s: TaskState, c: CallStep) -> list[Statement]:
@@ -130,20 +127,19 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
         case "tma_load":
             if b.kernel.resources[w.owner].pipeline is None:
                 refuse("tma_load into a resource without a pipeline", w.span)
-            st = pipelines.state(s, w.owner, "acquire")
-            stage = _stage(s, w.owner, w)
-            assert stage is not None
-            return [tma.tma_load(s, bound, c, stage, pipelines.pipeline_name(b, w.owner), st)]
+            at = stage(s, w.owner, w)
+            assert at is not None
+            return [tma.tma_load(s, bound, c, at, _full_barrier(s, w.owner, at))]
         case "tma_store":
             source, _ = ref_of(bound, "from")
-            return [tma.tma_store(s, bound, c, _stage(s, source.resource or "", w))]
+            return [tma.tma_store(s, bound, c, stage(s, source.resource or "", w))]
         case "wgmma":
             stages = {}
             for which in ("a", "b"):
                 ref, _ = ref_of(bound, which)
-                stage_text = _stage(s, ref.resource or "", w)
-                if stage_text is not None:
-                    stages[which] = stage_text
+                at = stage(s, ref.resource or "", w)
+                if at is not None:
+                    stages[which] = at
             init = bound.args["init"]
             assert isinstance(init, Placed)
             return [wgmma(s, bound, c, init.expr, stages)]
@@ -155,8 +151,8 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
             return [] if done is None else [done]
         case "load":
             source, _ = ref_of(bound, "from")
-            return tiles.load(s, bound, c, _stage(s, source.resource or "", w))
+            return tiles.load(s, bound, c, stage(s, source.resource or "", w))
         case "store":
             target, _ = ref_of(bound, "to")
-            return tiles.store(s, bound, c, _stage(s, target.resource or "", w))
+            return tiles.store(s, bound, c, stage(s, target.resource or "", w))
     refuse(f"the op {w.op} on {b.kernel.target}", w.span)

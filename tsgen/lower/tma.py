@@ -116,10 +116,11 @@ def _check_box(b: Builder, ref: Ref, box: tuple[int, ...], part: SubTile, s: Tas
         )
 
 
-def tma_load(s: TaskState, work: Work, step: CallStep, stage: str, pipeline: str, state: str) -> Statement:
-    """The copies of one `tma_load`; they arrive on the stage's full barrier."""
+def tma_load(s: TaskState, work: Work, step: CallStep, stage: str, barrier: str) -> Statement:
+    """The copies of one `tma_load`, by one thread (of each warp, with scope: warp); they end on the full barrier."""
     out = [_load_copy(s, work, c, stage) for c in copies(work)]
-    values = {"copies": out, "pipeline": pipeline, "state": state, "full": f"{work.owner}_full"}
+    lead = s.lead_warp if work.scope == "task" else None
+    values = {"copies": out, "barrier": barrier, "full": f"{work.owner}_full", "lead": lead}
     return Statement("ops/tma_load", values, s.note(step))
 
 

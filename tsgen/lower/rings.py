@@ -1,0 +1,211 @@
+"""Rings of stages in the setup: each a pipeline of the DSL; for the members of a group plain mbarriers, some shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tsgen.derive.arrivals import COMMIT
+from tsgen.lower.context import Builder
+from tsgen.lower.errors import refuse
+from tsgen.lower.positions import group_of
+from tsgen.lower.program import Statement
+from tsgen.lower.pyexpr import Scope, py, py_factor
+from tsgen.lower.smem import element_bytes
+from tsgen.model.expr import Const
+from tsgen.model.kernel import Group, Pipeline, Resource
+from tsgen.model.ops import copies
+from tsgen.model.steps import calls
+
+EMITTED = ("tma_async", "async_async")
+Producer = Literal["tma", "cp_async", "async"]
+
+
+@dataclass(frozen=True)
+class Ring:
+    """How code reaches the mbarriers of a pipelined resource: through `pipeline`, or as plain pointers.
+
+    `full` and `empty` point to those of stage 0.
+    """
+
+    pipeline: str | None
+    full: str
+    empty: str
+
+    def full_barrier(self, state: str) -> str:
+        return f"{self.pipeline}.producer_get_barrier({state})" if self.pipeline else f"{self.full} + {state}.index"
+
+    def empty_barrier(self, state: str) -> str:
+        return f"{self.pipeline}.consumer_get_barrier({state})" if self.pipeline else f"{self.empty} + {state}.index"
+
+
+def ring(b: Builder, resource: str) -> Ring:
+    """The names of a resource's barriers in the kernel."""
+    g = group_of(b, resource)
+    if g is None:
+        return Ring(_named(b, resource), f"{resource}_barriers", "")
+    full = g.name if g.mode in ("fork", "fused_merge") else resource
+    empty = g.name if g.mode in ("merge", "fused_merge") else resource
+    return Ring(None, _named(b, f"{full}_full"), _named(b, f"{empty}_empty"))
+
+
+def _named(b: Builder, wish: str) -> str:
+    key = f"ring:{wish}"
+    if key not in b.scalars:
+        b.scalars[key] = b.names.new(wish)
+    return b.scalars[key]
+
+
+def creations(b: Builder) -> list[Statement]:
+    """The statements that make all pipelines: those of resources, then those of groups."""
+    resources = [r for r in b.kernel.resources.values() if r.pipeline is not None and r.kind != "work_queue"]
+    for r in resources:
+        assert r.pipeline is not None
+        if r.pipeline.type not in EMITTED:
+            span = r.pipeline.spans.get("type", r.pipeline.span)
+            refuse(f"a pipeline of type {r.pipeline.type} on {b.kernel.target}", span)
+        if r.each is not None:
+            refuse(f"a pipeline for each of {r.each.count} resources", r.span)
+        _check_arming(b, r, r.pipeline)
+    alone = [_pipeline(b, r, r.pipeline) for r in resources if r.pipeline is not None and group_of(b, r.name) is None]
+    return alone + [_group(b, g) for g in b.kernel.groups.values()]
+
+
+def _check_arming(b: Builder, r: Resource, p: Pipeline) -> None:
+    """A stage's bytes are announced once: by the one warp of its producer, or by the leader among several."""
+    if p.producer_signaling not in (None, "all", "task_warp_leader"):
+        refuse(f"producer_signaling {p.producer_signaling}", p.spans.get("producer_signaling", p.span))
+    for key in ("consumer_signaling", "consumer_wait_signaling"):
+        if getattr(p, key) not in (None, "all"):
+            refuse(f"{key} {getattr(p, key)}", p.spans.get(key, p.span))
+    if b.derived.arrivals[r.name].full_by != "arm" or p.producer_signaling == "task_warp_leader":
+        return
+    for task in b.kernel.tasks:
+        acquires = any(c.target == r.name and c.method == "acquire" for c in calls(task.schedule.steps))
+        n = task.instances[0].num_warps
+        if acquires and n > 1 and p.interleave_stride[COMMIT] != n:
+            refuse(
+                f"`{r.name}`, whose bytes each of the {n} warps of `{task.name}` would announce",
+                p.span,
+                "write `producer_signaling: task_warp_leader`, or give each warp its own lane with `interleave_stride`",
+            )
+
+
+def producer_kind(b: Builder, resource: str) -> Producer:
+    """What arrives when a stage has been filled: TMA's bytes, cp.async, or the threads that wrote it."""
+    r = b.kernel.resources[resource]
+    if b.derived.arrivals[resource].full_by == "arm":
+        return "tma"
+    ops = {w.op for w in r.works.values() if w.role == "producer" and not w.auxiliary}
+    if "cp_async_load" not in ops:
+        return "async"
+    if len(ops) > 1:
+        refuse(f"stages of `{resource}` that threads and cp.async fill", r.span, "fill a ring in one of the two ways")
+    return "cp_async"
+
+
+def empty_arrivals(b: Builder, resource: str, name: str) -> str:
+    """The constant with the number of releases of a stage of a resource (of a group, `name`)."""
+    arrivals = b.derived.arrivals[resource]
+    comment = f"releases of one stage of {name}: {arrivals.why_empty}"
+    return b.constant(f"{name.upper()}_ARRIVALS", str(arrivals.empty), comment)
+
+
+def stage_bytes(b: Builder, resource: str) -> str:
+    """The constant with the bytes that TMA writes to one stage of a resource."""
+    text = _bytes_text(b, b.kernel.resources[resource])
+    return b.constant(f"{resource.upper()}_BYTES", text, f"one stage of {resource}")
+
+
+def _pipeline(b: Builder, r: Resource, p: Pipeline) -> Statement:
+    scope = Scope(b.kernel.env, b.constants)
+    kind = producer_kind(b, r.name)
+    values: dict[str, object] = {
+        "name": ring(b, r.name).pipeline,
+        "stages": py(p.stages, scope),
+        "barriers": f"{r.name}_barriers",
+        "count": f"2 * {py_factor(p.stages, scope)}",
+        "class": {"tma": "PipelineTmaAsync", "cp_async": "PipelineCpAsync", "async": "PipelineAsync"}[kind],
+        "full": b.derived.arrivals[r.name].full,
+        "empty": empty_arrivals(b, r.name, r.name),
+        "bytes": stage_bytes(b, r.name) if kind == "tma" else None,
+    }
+    shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
+    if b.derived.peers.get(r.name, 1) > 1:
+        if len(shared) > 2:
+            refuse("multicast in clusters of three axes", p.span)
+        sizes = [py(a.cluster_expr, scope) if a.cluster_expr != Const(a.cluster) else str(a.cluster) for a in shared]
+        values["cluster"] = (sizes[0], sizes[1] if len(sizes) > 1 else "1")
+        values["multicast"] = _multicast_mode(r, [a.name for a in shared])
+    return Statement("setup/pipeline", values, b.note(p.span.line, f"{r.name}: {p.type}"))
+
+
+def _multicast_mode(r: Resource, shared: list[str]) -> tuple[int, int]:
+    """Which rows and columns of the cluster share boxes: (1, 0) = CTAs of equal m, (0, 1) = CTAs of equal n."""
+    axes = {c.multicast for w in r.works.values() if w.op == "tma_load" for c in copies(w)}
+    along_first = shared[0] in axes
+    along_second = len(shared) > 1 and shared[1] in axes
+    return int(along_second), int(along_first)
+
+
+def _group(b: Builder, g: Group) -> Statement:
+    """The mbarriers of a group in the order of TS: full ones first; those that members share are there once.
+
+    The counts are those of the steps: every member's producers arrive at a full barrier that a fused merge shares, and
+    the tasks that release the group at its empty one (TS checks neither).
+    """
+    p = b.kernel.resources[g.members[0]].pipeline
+    assert p is not None
+    stages = py_factor(p.stages, Scope(b.kernel.env, b.constants))
+    inits: dict[str, str] = {}
+    sums: dict[str, int] = {}
+    for m in g.members:
+        full = ring(b, m).full
+        first = full not in sums
+        if first or g.mode == "fused_merge":
+            sums[full] = sums.get(full, 0) + b.derived.arrivals[m].full
+    inits.update({name: str(n) for name, n in sums.items()})
+    for m in g.members:
+        if b.derived.peers.get(m, 1) > 1:
+            refuse(f"the group `{g.name}` over a ring with multicast", g.span)
+        shared = g.mode in ("merge", "fused_merge")
+        inits.setdefault(ring(b, m).empty, empty_arrivals(b, m, g.name if shared else m))
+    barriers = f"{g.name}_barriers"
+    places = [barriers, f"{barriers} + {stages}"] + [f"{barriers} + {i} * {stages}" for i in range(2, len(inits))]
+    values = {
+        "barriers": barriers,
+        "count": f"{len(inits)} * {stages}",
+        "stages": stages,
+        "names": list(zip(inits, places, strict=False)),
+        "inits": list(inits.items()),
+    }
+    return Statement("setup/group", values, b.note(g.span.line, f"{g.name}: {g.mode} of {', '.join(g.members)}"))
+
+
+def _bytes_text(b: Builder, r: Resource) -> str:
+    """Transaction bytes of one stage as a product over the fields' constants, if that is what they are."""
+    scope = Scope(b.kernel.env, b.constants)
+    total = b.derived.tx_bytes[r.name]
+    by_width: dict[int, list[str]] = {}
+    count = 0
+    for f in r.fields.values():
+        if f.view is not None:
+            continue
+        width = element_bytes(b, f.dtype)
+        product = " * ".join(_factor(py(d, scope)) for d in f.dims)
+        by_width.setdefault(width, []).append(product)
+        n = width
+        for x in f.shape:
+            n *= x
+        count += n
+    if count != total or not by_width:
+        return str(total)
+    parts = []
+    for width, products in by_width.items():
+        inner = " + ".join(products)
+        parts.append(f"({inner}) * {width}" if len(products) > 1 else f"{inner} * {width}")
+    return " + ".join(parts)
+
+
+def _factor(text: str) -> str:
+    return f"({text})" if " " in text else text
