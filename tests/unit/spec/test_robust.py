@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tsgen.spec import load_document, resolve, variants_of
+from tsgen.spec.node import plain
 
 LANGUAGE = Path(__file__).parents[2] / "language"
 SOURCES = [p.read_text(encoding="utf-8") for p in sorted(LANGUAGE.glob("*.yaml"))]
+DOCUMENTS: list[Any] = [[plain(r) for r in load_document(p).roots] for p in sorted(LANGUAGE.glob("*.yaml"))]
 _YAML = (
     "",
     " ",
@@ -79,6 +85,39 @@ def damaged(draw: st.DrawFn) -> str:
         length = draw(st.sampled_from([0, 1, 1, 2, 4, 8, 20]))
         text = text[:start] + draw(PIECES) + text[start + length :]
     return text
+
+
+def scalars(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The path and value of each text or number in a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for k, v in items:
+        if isinstance(v, dict | list):
+            yield from scalars(v, (*at, k))
+        else:
+            yield (*at, k), v
+
+
+@st.composite
+def altered(draw: st.DrawFn) -> str:
+    """A sketch in which a few texts and numbers are replaced by others of the same sketch, or by small expressions."""
+    documents = copy.deepcopy(draw(st.sampled_from(DOCUMENTS)))
+    for _ in range(draw(st.integers(1, 3))):
+        places = list(scalars(documents))
+        path, _ = draw(st.sampled_from(places))
+        parent = documents
+        for step in path[:-1]:
+            parent = parent[step]
+        other = draw(st.sampled_from(places))[1]
+        parent[path[-1]] = draw(
+            st.sampled_from([other, "0", "-1", 10**18, 0.5, "x[0]", "m", "thread", "io", f"{other} + 1"])
+        )
+    return "".join(f"--- {json.dumps(d)}\n" for d in documents)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(altered())
+def test_altered_values(text: str) -> None:
+    survives(text)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

@@ -25,6 +25,7 @@ from tsgen.spec.validate import validate
 
 ROOT = Path(__file__).parents[3]
 SPECS = sorted((ROOT / "tests" / "language").glob("*.yaml"))
+VALIDATOR = jsonschema.Draft7Validator(schema())
 ROOTS = [plain(root) for path in SPECS for root in load_document(path).roots]
 
 
@@ -108,14 +109,13 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
     return root
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(damaged())
 def test_the_validator_agrees_with_jsonschema(document: dict[str, Any]) -> None:
     root = node(document)
     assert isinstance(root, MapNode)
     found = [d for d in validate(root) if d.code != "TS127"]  # the order of keys is beyond JSON Schema
-    errors = list(jsonschema.Draft7Validator(schema()).iter_errors(document))
-    assert bool(found) == bool(errors), ([d.message for d in found], [e.message for e in errors])
+    assert bool(found) != VALIDATOR.is_valid(document), [d.message for d in found]
 
 
 @pytest.mark.parametrize(
