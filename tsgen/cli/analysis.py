@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ from tsgen.cli.options import Selection
 from tsgen.derive import Derived, derive
 from tsgen.diagnostics import Diagnostic
 from tsgen.diagnostics.report import FileReport, ProofSummary
+from tsgen.frozen import frozen
 from tsgen.model.expr import Scalar
 from tsgen.model.kernel import Kernel, Program
 from tsgen.spec import Result, load_document, resolve, variants_of
@@ -20,7 +21,7 @@ from tsgen.spec.node import MapNode, Node, plain
 from tsgen.verify import Report, verify
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """A spec for one variant and one target. `suffix` is the variant's part of file names, empty for the default."""
 
@@ -31,7 +32,7 @@ class Case:
     kernels: tuple[tuple[Kernel, Derived], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Analysis:
     """Everything about one file: its report, and the cases that could be resolved."""
 

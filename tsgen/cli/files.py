@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from tsgen.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Module:
     """A module to be written: where, what, and the spec and kernel that it comes from."""
 

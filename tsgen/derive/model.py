@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from tsgen.frozen import frozen
 
 Signal = Literal["thread", "warp", "arm", "umma"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arrivals:
     """Barrier counts of one pipelined resource: `full` and `empty` are mbarrier arrival counts of one phase.
 
@@ -25,7 +26,7 @@ class Arrivals:
     empty_by: Signal = "thread"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SmemBlock:
     """One allocation in shared memory: `name` is `resource.field`, or `resource` for its mbarriers. Bytes."""
 
@@ -37,7 +38,7 @@ class SmemBlock:
     is_barrier: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TmemBlock:
     """One allocation in tensor memory: `name` is `resource.field`. Columns of 32 bits."""
 
@@ -47,7 +48,7 @@ class TmemBlock:
     stages: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedBarrier:
     """A named barrier of the CTA: id 1..15 and participating threads of one phase."""
 
@@ -55,7 +56,7 @@ class NamedBarrier:
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Derived:
     arrivals: Mapping[str, Arrivals]  # by pipelined resource
     tx_bytes: Mapping[str, int]  # of one stage, by pipelined resource that counts bytes; 0 for others

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from tsgen.frozen import frozen, ordered
 
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@ordered
 class Span:
     """A stretch of the spec's text. Lines and columns count from 1; the end is exclusive."""
 
@@ -23,7 +25,7 @@ class Span:
         return Span(1, 1, 1, 2)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Related:
     """A second place that belongs to a finding, with what is to be seen there."""
 
@@ -31,7 +33,7 @@ class Related:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """What a rule's function returns; the registry adds the rule's code and severity."""
 
@@ -42,7 +44,7 @@ class Finding:
     notes: tuple[str, ...] = field(default=())  # whole lines of text below the snippet: a timeline, arithmetic
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnostic:
     """A finding of a rule, ready for any output format."""
 

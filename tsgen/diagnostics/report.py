@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tsgen.diagnostics.model import Diagnostic
+from tsgen.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProofSummary:
     """What was proven for all variants of a file together. `seconds` is the time that the proof took."""
 
@@ -17,7 +16,7 @@ class ProofSummary:
     statement: str = ""  # the proof in words, where there is one
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileReport:
     """The findings of one file, in the order of their places. `text` is the source, empty where it is unreadable."""
 

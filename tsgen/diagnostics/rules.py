@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec
 
 from tsgen.diagnostics.model import Diagnostic, Finding, Severity
+from tsgen.frozen import frozen
 
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """A rule: stable code, short name (kebab-case), severity and explanation."""
 

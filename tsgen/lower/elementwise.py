@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from tsgen.diagnostics import Span
+from tsgen.frozen import frozen
 from tsgen.lower.errors import refuse
 from tsgen.lower.pyexpr import Scope
 from tsgen.model.algebra import evaluate, is_constant, prune
@@ -19,7 +19,7 @@ REDUCTIONS = ("rowmax", "rowsum", "partial_rowsum", "warp_rowsum")
 _LEVEL = {"or": 1, "and": 2, "not": 3, "cmp": 4, "+": 7, "-": 7, "*": 8, "/": 8, "//": 8, "%": 8, "neg": 9, "**": 10}
 
 
-@dataclass(frozen=True)
+@frozen
 class Leaf:
     """What a name or a reference is: its text for one element, how it varies over a tile, and its kind of number."""
 

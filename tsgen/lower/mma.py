@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tsgen.frozen import frozen
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import Mma, Statement
@@ -16,7 +16,7 @@ from tsgen.model.kernel import Field, Kernel, Task, Work
 from tsgen.model.steps import CallStep, calls
 
 
-@dataclass(frozen=True)
+@frozen
 class Accumulator:
     """A field that a wgmma writes: `mma` is the work; m and n the tile's extents."""
 

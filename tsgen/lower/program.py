@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tsgen.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Statement:
     """A piece of code, rendered by `template` (a path below templates/) over `values`; nested code is in `body`."""
 
@@ -21,7 +23,7 @@ def assign(name: str, text: str, note: str | None = None) -> Statement:
     return Statement("setup/assign", {"name": name, "text": text}, note)
 
 
-@dataclass(frozen=True)
+@frozen
 class Constant:
     """A module-level constant."""
 
@@ -30,7 +32,7 @@ class Constant:
     comment: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class DTypeChoice:
     """A dtype param that the caller's tensors decide: the host names of its choices and their DSL types."""
 
@@ -41,7 +43,7 @@ class DTypeChoice:
     decider: str  # the first tensor that has it
 
 
-@dataclass(frozen=True)
+@frozen
 class SmemField:
     """A field in shared memory. `shape` ends with the mode that counts stages and leading dimensions."""
 
@@ -55,7 +57,7 @@ class SmemField:
     note: str
 
 
-@dataclass(frozen=True)
+@frozen
 class TmaMap:
     """A TMA descriptor and the tensor in its coordinates."""
 
@@ -83,7 +85,7 @@ class TmaMap:
         return f"{self.name.removeprefix('tma_')}_tma"
 
 
-@dataclass(frozen=True)
+@frozen
 class Mma:
     """A tiled WGMMA."""
 
@@ -96,14 +98,14 @@ class Mma:
     warpgroups: int
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelArg:
     name: str
     annotation: str
     comment: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class TaskCode:
     """One task: the warps that run it, its registers, its code."""
 
@@ -114,7 +116,7 @@ class TaskCode:
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class HostTensor:
     """An argument of the host function and of the launcher. Texts are Python over dims."""
 
@@ -177,7 +179,7 @@ class HostTensor:
         return f"{shape}, {kind}{rows}{extra}" + (f"; {self.doc}" if self.doc else "")
 
 
-@dataclass(frozen=True)
+@frozen
 class HostDim:
     """How the host function learns a dim: `text` over the shape of `tensor`."""
 
@@ -186,7 +188,7 @@ class HostDim:
     text: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Launch:
     grid: tuple[str, str, str]
     cluster: tuple[str, str, str] | None
@@ -196,7 +198,7 @@ class Launch:
     values: tuple[tuple[str, str], ...]  # names the grid needs, in order
 
 
-@dataclass(frozen=True)
+@frozen
 class LayoutAtom:
     """A swizzled shared memory layout: its name in smem_layouts()."""
 
@@ -205,7 +207,7 @@ class LayoutAtom:
     dtype: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Module:
     """A generated module, top to bottom."""
 

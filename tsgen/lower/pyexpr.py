@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
+from tsgen.frozen import frozen
 from tsgen.model.algebra import Env, Poly, canonical, is_constant, prune
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Index, Name, Ref, Unary
 
@@ -27,7 +28,7 @@ _LEVEL = {
 _ATOM = 99
 
 
-@dataclass(frozen=True)
+@frozen
 class Scope:
     """What the names of an expression are called where it is printed.
 

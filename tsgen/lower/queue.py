@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tsgen.frozen import frozen
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement
@@ -34,7 +33,7 @@ def queue_of(b: Builder) -> Resource | None:
     return next((r for r in b.kernel.resources.values() if r.kind == "work_queue"), None)
 
 
-@dataclass(frozen=True)
+@frozen
 class TileCoord:
     """The function that turns a tile's number into coordinates: its name, and what a call passes."""
 

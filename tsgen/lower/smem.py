@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tsgen.frozen import frozen
 from tsgen.lower.context import Builder
 from tsgen.lower.program import SmemField
 from tsgen.lower.pyexpr import Scope, py, py_factor, tile_index
@@ -70,7 +69,7 @@ def slot(b: Builder, ref: Ref, stage: str | None, scope: Scope) -> str:
     return text or "0"
 
 
-@dataclass(frozen=True)
+@frozen
 class SubTile:
     """The part of a field's tile that a window takes: box sizes, and tile coordinates (None: the whole of it)."""
 

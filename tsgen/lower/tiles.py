@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tsgen.frozen import frozen
 from tsgen.lower.context import TaskState, TileToken, join
 from tsgen.lower.elements import element, picks_element, store_element
 from tsgen.lower.errors import refuse
@@ -72,7 +71,7 @@ def store(s: TaskState, w: Work, step: CallStep, stage: str | None) -> list[Stat
     refuse(f"the store `{w.owner}.{w.name}`", w.span)
 
 
-@dataclass(frozen=True)
+@frozen
 class Spread:
     """How a tile of rows x cols lies on threads: `down` x `across` threads, each with vectors of `vector` elements."""
 

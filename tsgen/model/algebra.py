@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
+from tsgen.frozen import frozen
 from tsgen.model.expr import (
     Binary,
     BoolOp,
@@ -229,7 +229,7 @@ def _rebuild_window(w: Window, f: Callable[[Expr], Expr]) -> Window:
             return w
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Atom:
     """An indivisible unknown of a polynomial: a name, or an operation other than + - *, over canonical forms."""
 
@@ -240,7 +240,7 @@ class Atom:
 Monomial = tuple[tuple[Atom, int], ...]  # atoms with their powers, in a fixed order
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Poly:
     """A polynomial over atoms: the canonical form of an expression. Hashable; equal forms are equal symbols."""
 

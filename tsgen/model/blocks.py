@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from tsgen.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Option:
     name: str
     kind: Literal["int", "expr", "cond", "name", "text"]
@@ -14,7 +15,7 @@ class Option:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockKind:
     name: str
     doc: str

@@ -6,14 +6,14 @@ Interval arithmetic over the integers; None is unbounded. The verifier sweeps a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tsgen.frozen import frozen
 from tsgen.model.algebra import Env, NotConstant, NoValue, canonical, evaluate
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary
 from tsgen.model.kernel import Kernel
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interval:
     """Integers from `low` to `high`, both included; None is unbounded."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from tsgen.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class DType:
     name: str
     bits: int

@@ -7,37 +7,37 @@ evaluates, folds and compares them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tsgen.diagnostics.model import Span
+from tsgen.frozen import frozen
 
 Scalar = int | float | bool | str  # a str is a word: a dtype or a choice
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Const:
     value: Scalar  # `inf` is Const(float("inf")), `None` (in `reference` only) is Const("None")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Name:
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unary:
     op: str  # - + not
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binary:
     op: str  # + - * / // % ** ; & | only in `reference`
     left: Expr
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compare:
     """`a < b <= c`: operands a, b, c and ops <, <=."""
 
@@ -45,33 +45,33 @@ class Compare:
     operands: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoolOp:
     op: str  # and, or
     values: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IfElse:
     condition: Expr
     then: Expr
     other: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     function: str
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Index:
     """One index of a window: picks one element and drops the dimension."""
 
     at: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slice:
     """`start:+length` of a window."""
 
@@ -79,7 +79,7 @@ class Slice:
     length: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Full:
     """`:` of a window."""
 
@@ -87,7 +87,7 @@ class Full:
 Window = Index | Slice | Full
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ref:
     """A reference (LANGUAGE.md section 3): `field`, `res.field`, `res[w].field`, `tensor`, with a window and `.T`.
 
@@ -147,7 +147,7 @@ def names(e: Expr) -> frozenset[str]:
     return frozenset(n.id for n in walk(e) if isinstance(n, Name))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placed:
     """An expression with its place in the spec."""
 

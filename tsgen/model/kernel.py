@@ -8,10 +8,11 @@ is absent, except a tensor, which stays in the signature with `present=False`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from tsgen.diagnostics.model import Span
+from tsgen.frozen import frozen
 from tsgen.model.expr import Expr, Placed, Ref, Scalar
 from tsgen.model.steps import Schedule
 
@@ -21,7 +22,7 @@ ResourceKind = Literal["smem", "tmem", "rmem", "work_queue", "barrier", "pdl"]
 Role = Literal["producer", "consumer"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Symbol:
     """A global name of the kernel: what it is and when its value is known."""
 
@@ -31,7 +32,7 @@ class Symbol:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param:
     """A compile-time value. `written` is the expression in the spec, None after `--set` or a variant."""
 
@@ -45,7 +46,7 @@ class Param:
     decided_by_caller: bool  # a dtype with choices: the caller's tensors decide, one compile for each
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Each:
     """`each: {var: count}`: that many instances, `var` known inside."""
 
@@ -53,7 +54,7 @@ class Each:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assign:
     """`name = expr` of a `map`."""
 
@@ -62,7 +63,7 @@ class Assign:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyArg:
     """One entry of `copies`: `to` is an own field, `source` a tensor window."""
 
@@ -77,7 +78,7 @@ class CopyArg:
 ArgValue = Placed | tuple[CopyArg, ...] | tuple[Assign, ...] | str | int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """A work method of a resource or a tensor. `op`, `body`, `call`, or none of the three (role only)."""
 
@@ -102,7 +103,7 @@ class Work:
     spans: Mapping[str, Span]  # of the keys that were written
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tensor:
     """An argument of the host function and a GMEM resource."""
 
@@ -119,7 +120,7 @@ class Tensor:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One stage of storage. `shape` are numbers, `dims` the expressions they came from."""
 
@@ -138,7 +139,7 @@ class Field:
     spans: Mapping[str, Span]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pipeline:
     """A ring of stages. None = left to derivation; `spans` has the place of each written key."""
 
@@ -159,13 +160,13 @@ class Pipeline:
     spans: Mapping[str, Span]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RasterAxis:
     axis: str
     reverse: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queue:
     """A work queue: `raster` names every tile axis, fastest first."""
 
@@ -176,7 +177,7 @@ class Queue:
     serpentine: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resource:
     name: str
     kind: ResourceKind
@@ -191,7 +192,7 @@ class Resource:
     spans: Mapping[str, Span]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     name: str
     mode: Literal["merge", "fork", "fused_merge"]
@@ -201,7 +202,7 @@ class Group:
     member_spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edge:
     """`downstream: [upstream]` of the graph."""
 
@@ -210,7 +211,7 @@ class Edge:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskInstance:
     """One task as the hardware runs it: `index` is the value of `each`'s variable (0 without `each`)."""
 
@@ -224,7 +225,7 @@ class TaskInstance:
         return range(self.first_warp, self.first_warp + self.num_warps)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     name: str
     each: Each | None
@@ -241,7 +242,7 @@ class Task:
     spans: Mapping[str, Span]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """One axis of the tile space, fastest first: `extent` tiles, in clusters of `cluster` CTAs."""
 
@@ -252,7 +253,7 @@ class Axis:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Let:
     name: str
     value: Expr
@@ -260,7 +261,7 @@ class Let:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     axes: tuple[Axis, ...]
     optional: tuple[str, ...]
@@ -271,14 +272,14 @@ class Launch:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AliasMember:
     resource: str
     field: str | None
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alias:
     """Phases that start at the same address; the members of one phase lie one after another."""
 
@@ -287,14 +288,14 @@ class Alias:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     aliases: tuple[Alias, ...] = ()
     smem_capacity: int = 232448  # bytes a block may have on sm_90 and sm_100
     tmem_capacity: int = 512  # columns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reference:
     """What `run` and `simulate` compare with. Its expressions may call functions unknown elsewhere."""
 
@@ -306,7 +307,7 @@ class Reference:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kernel:
     """One kernel of a spec, for one target and one assignment of params."""
 
@@ -349,7 +350,7 @@ class Kernel:
         return self.tensors[owner].works.get(name) if owner in self.tensors else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Program:
     """A spec file: one kernel, or a chain launched in order. `sha256` is of the file's bytes."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from tsgen.frozen import frozen
 from tsgen.model.ops import ALL, SM90, SM100
 
 Receiver = Literal["pipeline", "queue", "barrier", "pdl", "wgmma", "bulk", "cp_async", "tcgen05"]
 Side = Literal["producer", "consumer", "neither"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Method:
     """A step method. `counted`: it takes one number by position, `n`."""
 

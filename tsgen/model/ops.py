@@ -7,10 +7,10 @@ who issues it and on which targets it exists. Adding an op is adding an entry he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from tsgen.diagnostics.model import Span
+from tsgen.frozen import frozen
 from tsgen.model.expr import Call, Expr, Placed, Ref, children
 from tsgen.model.kernel import Assign, CopyArg, Work
 
@@ -24,7 +24,7 @@ SM100: tuple[str, ...] = ("sm_100a", "sm_103a")
 ALL: tuple[str, ...] = ("sm_90a", "sm_100a", "sm_103a", "sm_120a")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpParam:
     """A parameter of an op. `places` bounds where a ref may point; `role` is how the op uses what it points to."""
 
@@ -36,7 +36,7 @@ class OpParam:
     default: str | int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Access:
     """Bytes that a work touches. An access by an engine other than `generic` outlives the step that issues it."""
 
@@ -46,7 +46,7 @@ class Access:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Op:
     name: str
     doc: str

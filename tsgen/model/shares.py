@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tsgen.diagnostics import Span
+from tsgen.frozen import frozen
 from tsgen.model.expr import Binary, Call, Const, Expr, Name, Placed, Ref, Unary, children, text
 from tsgen.model.kernel import Work
 from tsgen.model.ops import assigns
@@ -20,7 +21,7 @@ Kind = Literal["zero", "scalar", "row", "share", "tile"]
 FieldKey = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Misuse:
     """An expression that does with a share what cannot be done with it."""
 

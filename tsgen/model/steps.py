@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from tsgen.diagnostics.model import Span
+from tsgen.frozen import frozen
 from tsgen.model.expr import Expr, Placed
 
 CallKind = Literal["pipeline", "group", "work", "completion", "queue", "barrier", "pdl"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallStep:
     """`[results =] target[instance].method(args)`.
 
@@ -32,7 +32,7 @@ class CallStep:
     derived: bool = False  # a queue step that the spec left out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DomainLoop:
     var: str
     start: Placed
@@ -43,7 +43,7 @@ class DomainLoop:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TileLoop:
     queue: str
     skip_if: Placed | None
@@ -53,13 +53,13 @@ class TileLoop:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Skippable:
     body: tuple[Step, ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """`first_iter`, `last_iter` or `every` of the enclosing domain loop; period, start are 1, 0 for the others."""
 
@@ -70,7 +70,7 @@ class Guard:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class When:
     """`when_true` (value True) or `when_false`. Equal keys have equal outcomes in all tasks."""
 
@@ -81,7 +81,7 @@ class When:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaticFor:
     """Unrolled at compile time over `values`; `count` is the expression if the spec wrote a number of iterations."""
 
@@ -92,7 +92,7 @@ class StaticFor:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaticIf:
     """A compile-time choice; it may depend on `each` and `for` indices, so it stays in the tree."""
 
@@ -106,7 +106,7 @@ Block = DomainLoop | TileLoop | Skippable | Guard | When | StaticFor | StaticIf
 Step = CallStep | Block
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schedule:
     name: str
     steps: tuple[Step, ...]

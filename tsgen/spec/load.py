@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from tsgen.diagnostics import Diagnostic, Span
+from tsgen.frozen import frozen
 from tsgen.spec import rules_file as rules
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
@@ -14,7 +14,7 @@ from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
 MAX_BYTES = 4 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A spec file as read: one root for each kernel. `readable` is False if it could not be read at all."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tsgen.diagnostics import Span
+from tsgen.frozen import frozen
 
 Plain = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScalarNode:
     """A text, number, boolean or null.
 
@@ -27,7 +27,7 @@ class ScalarNode:
     indent: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """A key's place and its value."""
 
@@ -35,7 +35,7 @@ class Entry:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MapNode:
     entries: Mapping[str, Entry]
     span: Span
@@ -56,7 +56,7 @@ class MapNode:
             yield key, entry.key_span, entry.node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListNode:
     items: tuple[Node, ...]
     span: Span

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from tsgen.diagnostics import Span
+from tsgen.frozen import frozen
 from tsgen.model.expr import (
     Binary,
     BoolOp,
@@ -90,7 +90,7 @@ _COMPARE: Mapping[type[ast.cmpop], str] = {
 _UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParsedCall:
     """`[results =] target[instance].method(positional, name=argument)`."""
 

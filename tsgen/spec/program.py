@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tsgen.diagnostics import Diagnostic
+from tsgen.frozen import frozen
 from tsgen.model.kernel import Kernel, Program
 from tsgen.spec.load import Document, load
 from tsgen.spec.node import MapNode
@@ -19,7 +20,7 @@ from tsgen.spec.validate import validate
 NO_SETS: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """A program, or None and the findings why. `readable` is False if the file could not be read at all (exit 2)."""
 

@@ -261,7 +261,7 @@ def task_cta(value: int, size: int, span: Span) -> Finding:
     return Finding(f"`cta` is {value}, the cluster has the ranks 0 to {size - 1}", span)
 
 
-@error("TS244", "queue-method-twice")
+@error("TS244", "loop-in-for")
 def step_in_static_for(what: str, span: Span) -> Finding:
     """A loop of the kernel stands inside a `for`.
 
@@ -278,4 +278,19 @@ def no_pipeline(target: str, method: str, span: Span) -> Finding:
     """
     return Finding(
         f"`{target}` has no pipeline, so it has no `{method}`", span, help="give it a `pipeline`, or use a barrier"
+    )
+
+
+@error("TS246", "divergent")
+def divergent(step: str, block: str, span: Span, cause: Span) -> Finding:
+    """Threads of a task would part ways around a step that they must perform together.
+
+    A loop whose bounds depend on `thread`, `warp`, `lane`, a token or a register runs a different number of times in
+    each thread, so it may hold only works that every thread does for itself: loads, stores, maps, bodies. The same holds
+    for blocks whose condition depends on the thread.
+    """
+    return Finding(
+        f"`{step}` is done by all threads together, but this {block} differs between them",
+        span,
+        related=(Related(f"the {block} differs between threads", cause),),
     )

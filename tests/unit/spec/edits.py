@@ -703,6 +703,14 @@ EDITS = (
         "cannot stand inside `for`",
     ),
     Edit("TS245", "alias_epilogue", "- epi.put()", "- epi.acquire()", "epi.¦acquire()", "`epi` has no pipeline"),
+    Edit(
+        "TS246",
+        "pdl_chain",
+        "        - t.set(i=i, v=v)\n",
+        "        - t.set(i=i, v=v)\n        - bulk.wait_group(0)\n",
+        "bulk.wait_group(0)",
+        "`bulk.wait_group(0)` is done by all threads together",
+    ),
     # -- YAML ------------------------------------------------------------------------------------------------------
     Edit(
         "TS107",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from unicodedata import combining, east_asian_width
 
 from tsgen.diagnostics.formats.style import Painter, Tint, printable
 from tsgen.diagnostics.model import Span
+from tsgen.frozen import frozen
 
 TAB = 4  # columns between tab stops
 WIDTH = 140  # columns of a source line that are shown; longer lines are cut around the mark
@@ -17,7 +17,7 @@ CONTEXT = 1  # lines shown around the primary mark
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # those of YAML, as its marks count them
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """A stretch of the source to underline, with a label behind the underline."""
 
@@ -26,7 +26,7 @@ class Mark:
     primary: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shown:
     """A source line as the terminal shows it; `columns[i]` is where its character i starts, the end included."""
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tsgen.diagnostics import Span
+from tsgen.frozen import frozen
 from tsgen.model.algebra import Poly, canonical, substitute
 from tsgen.model.expr import Const, Expr, Name, Placed, text, walk
 from tsgen.model.kernel import Group, Time, Work
 from tsgen.model.methods import ENGINES, GROUP_METHODS, METHODS, Method, Receiver
+from tsgen.model.ops import OPS
 from tsgen.model.steps import CallKind, CallStep, Step
 from tsgen.model.steps import calls as all_calls
 from tsgen.spec import rules_names, rules_steps, rules_works
@@ -22,7 +24,7 @@ from tsgen.spec.resolve.context import Context
 from tsgen.spec.resolve.refs import Scope, UnknownName, bind, bind_instance
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """A name that a step has assigned. `key` says what value it is: equal keys have equal values in all tasks."""
 
@@ -209,6 +211,14 @@ class Calls:
             self.ctx.add(rules_steps.outside_tile_loop(f"`{step.target}.{step.method}`", step.span))
 
     # -- queues and conditions -----------------------------------------------------------------------------------
+
+    def together(self, steps: tuple[Step, ...]) -> CallStep | None:
+        """The first step that the threads of a task must perform together."""
+        for c in all_calls(steps):
+            work = self.works.get((c.target, c.method))
+            if c.kind != "work" or (work is not None and work.op is not None and OPS[work.op].issue != "threads"):
+                return c
+        return None
 
     def waits_for(self, queue: str, steps: tuple[Step, ...]) -> bool:
         return any(c.kind == "queue" and c.target == queue and c.method == "wait" for c in all_calls(steps))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tsgen.diagnostics import Diagnostic, Span
+from tsgen.frozen import frozen
 from tsgen.model.algebra import NotConstant, NoValue, evaluate, rebuild
 from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Call, Const, Expr, Name, Placed, Scalar, text
@@ -25,7 +26,7 @@ MAX_INSTANCES = 64  # of one `each`; a block has 32 warps and 16 barriers
 MODULES = ("cute", "cutlass", "math", "stage")  # names that only bodies see
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """What others must know of a resource before it is resolved: kind, instances, fields that are present."""
 
@@ -39,7 +40,7 @@ class Head:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorHead:
     """What others must know of a tensor: its rank and element type."""
 
@@ -51,7 +52,7 @@ class TensorHead:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chain:
     """What the kernels before this one of a chain have: all their names, their dims in order, and their outputs."""
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tsgen.diagnostics import Span
+from tsgen.frozen import frozen
 from tsgen.model.algebra import prune, rebuild
 from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Call, Const, Expr, Full, Index, Name, Placed, Ref, Scalar, Slice, Window, text
@@ -30,7 +31,7 @@ class UnknownName(SpecError):
         self.name = name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """Where an expression stands: the latest time its values may have, and the names it sees besides the kernel's.
 

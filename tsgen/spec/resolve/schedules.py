@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from tsgen.diagnostics import Span
+from tsgen.frozen import frozen
 from tsgen.model.algebra import is_constant, prune
-from tsgen.model.expr import Const, Expr, Placed
+from tsgen.model.expr import Const, Expr, Name, Placed, Ref, walk
 from tsgen.model.kernel import Time
 from tsgen.model.methods import QUEUE_STEPS
 from tsgen.model.steps import (
@@ -35,7 +36,7 @@ _LIMIT = 2**31
 MAX_COPIES = 1024  # of the body of a `for`
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where in the tree of blocks a step stands."""
 
@@ -158,15 +159,20 @@ class Builder:
         self.variable(var, "a loop variable", var_node.span, place)
         step = self.bound(options, "step", 1, place)
         self.at_least(block, "step", step, 1)
+        start, end = self.bound(options, "start", 0, place), self.bound(options, "end", 0, place)
+        unroll = None if (n := options.get("unroll")) is None else ctx.integer(n, low=1)
+        divergent = [p for p in (start, end, step) if self.differs(p)]
         inner = replace(place, locals={**place.locals, var: "step"}, domain=span)
-        return DomainLoop(
-            var,
-            self.bound(options, "start", 0, place),
-            self.bound(options, "end", 0, place),
-            step,
-            None if (n := options.get("unroll")) is None else ctx.integer(n, low=1),
-            self.inside(body, inner),
-            span,
+        steps = self.inside(body, inner)
+        if divergent and (other := self.calls.together(steps)) is not None:
+            ctx.add(rules_steps.divergent(other.text, "loop", other.span, divergent[0].span))
+        return DomainLoop(var, start, end, step, unroll, steps, span)
+
+    def differs(self, p: Placed) -> bool:
+        """Whether a value may differ between the threads of a task."""
+        tokens = {"thread", "warp", "lane", *self.tokens}
+        return any(
+            (isinstance(e, Name) and e.id in tokens) or (isinstance(e, Ref) and e.resource) for e in walk(p.expr)
         )
 
     def bound(self, options: MapNode, key: str, default: int, place: Place) -> Placed:
@@ -263,7 +269,11 @@ class Builder:
         condition = self.bind(node, "a condition", place)
         written = options.get("key")
         key = string(written) if written is not None else self.calls.condition_key(condition.expr, self.tokens)
-        return When(block == "when_true", condition, key, self.inside(body, inner), span)
+        steps = self.inside(body, inner)
+        own = any(isinstance(e, Name) and e.id in ("thread", "warp", "lane") for e in walk(condition.expr))
+        if own and (other := self.calls.together(steps)) is not None:
+            self.ctx.add(rules_steps.divergent(other.text, "condition", other.span, condition.span))
+        return When(block == "when_true", condition, key, steps, span)
 
     # -- compile time --------------------------------------------------------------------------------------------
 
