@@ -172,6 +172,8 @@ class TaskState:
         default_factory=dict
     )  # store -> map before it, loop, columns
     fragments: dict[tuple[str, str], str] = field(default_factory=dict)  # rmem field -> name
+    guards: dict[int, str] = field(default_factory=dict)  # when block -> its outcome in a part of a split loop
+    tile_windows: dict[object, Statement] = field(default_factory=dict)  # TMA windows that move with the tile
 
     def py(self, e: Expr) -> str:
         return py(e, self.scope)
@@ -179,6 +181,13 @@ class TaskState:
     def define(self, name: str, text: str) -> None:
         """A name of the spec that is known from here on: a loop variable, an argument."""
         dict.__setitem__(self.used, name, text)
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether a name keeps its value while the task works on one tile."""
+        symbol = self.builder.kernel.symbols.get(name)
+        if symbol is None:
+            return self.task.each is not None and name == self.task.each.var
+        return symbol.time != "step"
 
     def note(self, step: CallStep) -> str:
         return self.builder.note(step.span.line, step.text)

@@ -17,6 +17,7 @@ from tsgen.lower.pyexpr import Scope, py, py_factor
 from tsgen.lower.queue import cluster_size, cluster_text, clustered, queue_of, tile_coord, tile_count
 from tsgen.lower.rings import creations
 from tsgen.lower.setup import lower_setup
+from tsgen.lower.simplify import simplified
 from tsgen.lower.task import lower_task
 from tsgen.model.algebra import is_constant, substitute
 from tsgen.model.expr import Name, names
@@ -30,6 +31,7 @@ def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
     """The module of one kernel. Raises Unsupported where no code can be generated."""
     if kernel.target not in TARGETS:
         refuse(f"target {kernel.target}", kernel.spans.get("target", kernel.span))
+    kernel = simplified(kernel)
     b = Builder(kernel, derived, PurePath(program.path).name)
     choices = host.dtype_choices(kernel)
     params = _params(b)
@@ -143,7 +145,7 @@ def _extents(b: Builder) -> dict[str, str]:
 
 def _ordered(b: Builder) -> list[Statement]:
     """Functions before those that call them."""
-    first = ("tile_coord", "mma", "erf", "relu", "gelu", "silu", "sigmoid", "gelu_tanh", "fragments")
+    first = ("serpentine", "tile_coord", "mma", "erf", "relu", "gelu", "silu", "sigmoid", "gelu_tanh", "fragments")
     known = [b.functions[k] for k in first if k in b.functions]
     return known + [v for k, v in b.functions.items() if k not in first]
 

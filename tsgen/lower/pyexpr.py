@@ -184,6 +184,21 @@ def tile_index(start: Expr, length: Expr, scope: Scope) -> str | None:
     return None if quotient is None else py_poly(quotient, scope)
 
 
+def split_index(start: Expr, length: Expr, scope: Scope) -> tuple[Expr, Expr] | None:
+    """`start` as a multiple of `length` and a rest, (start // length, rest), neither of which can be simplified.
+
+    The rest has the terms whose coefficients are no multiples; None if the length is not known or a part has no text.
+    """
+    n = canonical(length, scope.env).value
+    if n is None or n.denominator != 1:
+        return None
+    terms = canonical(start, scope.env).terms
+    whole = Poly(tuple((m, c / n) for m, c in terms if (c / n).denominator == 1))
+    rest = Poly(tuple((m, c) for m, c in terms if (c / n).denominator != 1))
+    parts = expression(whole), expression(rest)
+    return None if parts[0] is None or parts[1] is None else (parts[0], parts[1])
+
+
 def index_of(window: tuple[object, ...] | None, axis: int) -> Expr | None:
     """The index at one dimension of a window, if it is one."""
     w = window[axis] if window is not None else None

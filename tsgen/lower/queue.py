@@ -39,6 +39,14 @@ class TileCoord:
 
     call: str
     axes: tuple[str, ...]
+    serpentine: bool  # tiles are counted round by round of the grid, every other one backwards
+
+    @property
+    def loop(self) -> str:
+        """The head of the loop over this CTA's tiles."""
+        if self.serpentine:
+            return "nth in cutlass.range(rounds, unroll=1)"
+        return "tile in cutlass.range(cluster, cluster_tiles, clusters, unroll=1)"
 
 
 def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoord:
@@ -47,8 +55,6 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
     assert q is not None
     if q.scheduler != "static_persistent":
         refuse(f"the scheduler {q.scheduler} on {b.kernel.target}", queue.spans.get("scheduler", queue.span))
-    if q.serpentine:
-        refuse("serpentine", queue.spans.get("serpentine", queue.span))
     axes = {a.name: a for a in b.kernel.launch.axes}
     order = [(r, axes[r.axis]) for r in q.raster]
     lines: list[str] = []
@@ -82,7 +88,11 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
         doc = f"{', '.join(names)} of the tile with this number: {bands}."
     values = {"params": ["tile: Int32", *params], "lines": lines, "results": results, "doc": doc, "names": names}
     b.functions["tile_coord"] = Statement("functions/tile_coord", values, b.note(queue.span.line, queue.name))
-    return TileCoord(f"tile_coord(tile{''.join(', ' + p for p in passed)})", tuple(names))
+    number = "tile"
+    if q.serpentine:
+        b.functions["serpentine"] = Statement("functions/serpentine")
+        number = "serpentine_tile(nth, cluster, clusters)"
+    return TileCoord(f"tile_coord({number}{''.join(', ' + p for p in passed)})", tuple(names), q.serpentine)
 
 
 def _plain(order: list[tuple[RasterAxis, Axis]], counts: list[str]) -> list[str]:

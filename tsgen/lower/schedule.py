@@ -7,8 +7,10 @@ from tsgen.lower.context import TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.program import Statement, assign
+from tsgen.lower.proofs import never
 from tsgen.lower.pyexpr import py_factor
 from tsgen.lower.queue import TileCoord
+from tsgen.lower.split import NEVER, splitting
 from tsgen.model.algebra import NotConstant, canonical, evaluate
 from tsgen.model.expr import Binary, Const, Expr, names
 from tsgen.model.steps import (
@@ -31,6 +33,7 @@ class TileValues:
 
     def __init__(self, s: TaskState, coord: TileCoord | None) -> None:
         self.s, self.coord = s, coord
+        self.skips = False  # whether some tile may be skipped
 
     def statements(self) -> list[Statement]:
         """What computes the values used so far, in order."""
@@ -43,7 +46,7 @@ class TileValues:
         out = []
         if self.coord is not None and any(a in s.used.seen for a in self.coord.axes):
             out.append(assign(", ".join(s.used[a] for a in self.coord.axes), self.coord.call))
-        return out + lets[::-1]
+        return [*out, *lets[::-1], *s.tile_windows.values()]
 
 
 def _let(s: TaskState, name: str, value: Expr, line: int) -> Statement:
@@ -86,21 +89,32 @@ def _block(s: TaskState, x: Step, tile: TileValues) -> list[Statement]:
         case TileLoop():
             return [_tile_loop(s, x, tile)]
         case DomainLoop():
-            return [_domain_loop(s, x, tile)]
+            return _domain_loop(s, x, tile)
+        case Skippable() if not tile.skips:
+            return lower_steps(s, x.body, tile)
         case Skippable():
             return [_if("not skipped", lower_steps(s, x.body, tile), s.builder.note(x.span.line, "skippable"))]
         case Guard():
             return [_if(_guard(s, x), lower_steps(s, x.body, tile), s.builder.note(x.span.line, x.kind))]
         case When():
-            condition = s.py(x.condition.expr)
-            text = condition if x.value else f"not ({condition})"
-            note = s.builder.note(x.span.line, "when_true" if x.value else "when_false")
-            return [_if(text, lower_steps(s, x.body, tile), note)]
+            return _when(s, x, tile)
         case StaticFor():
             return [_static_for(s, x, tile)]
         case StaticIf():
             return _static_if(s, x, tile)
     raise AssertionError(x)
+
+
+def _when(s: TaskState, x: When, tile: TileValues) -> list[Statement]:
+    guard = s.guards.get(id(x))
+    if guard == NEVER:
+        return [] if x.value else lower_steps(s, x.body, tile)
+    condition = s.py(x.condition.expr) if guard is None else guard
+    text = condition if x.value else f"not ({condition})" if " " in condition else f"not {condition}"
+    if guard is not None:
+        text = f"const_expr({text})"
+    note = s.builder.note(x.span.line, "when_true" if x.value else "when_false")
+    return [_if(text, lower_steps(s, x.body, tile), note)]
 
 
 def _if(condition: str, body: list[Statement], note: str) -> Statement:
@@ -110,15 +124,19 @@ def _if(condition: str, body: list[Statement], note: str) -> Statement:
 def _tile_loop(s: TaskState, x: TileLoop, tile: TileValues) -> Statement:
     if canonical(x.first.expr, s.scope.env).value != 0 or canonical(x.stride.expr, s.scope.env).value != 1:
         refuse("work_tile_loop with first or stride", x.span)
+    assert tile.coord is not None
+    tile.skips = x.skip_if is not None and not never(s.builder.kernel, x.skip_if.expr)
     body = lower_steps(s, x.body, tile)
-    if x.skip_if is not None:
+    if x.skip_if is not None and tile.skips:
         condition = s.py(x.skip_if.expr)
         values = [*tile.statements(), assign("skipped", condition)]
         body = [*values, *body]
     else:
-        at = _first_use(body, {s.used[a] for a in tile.coord.axes} if tile.coord else set(), s)
+        at = _first_use(body, {s.used[a] for a in tile.coord.axes}, s)
         body = [*body[:at], *tile.statements(), *body[at:]]
-    return Statement("blocks/tile_loop", {}, s.builder.note(x.span.line, "work_tile_loop"), tuple(body))
+    return Statement(
+        "blocks/tile_loop", {"loop": tile.coord.loop}, s.builder.note(x.span.line, "work_tile_loop"), tuple(body)
+    )
 
 
 def _first_use(body: list[Statement], axes: set[str], s: TaskState) -> int:
@@ -126,6 +144,7 @@ def _first_use(body: list[Statement], axes: set[str], s: TaskState) -> int:
     tile_names = axes | {
         s.used[x.name] for x in s.builder.kernel.launch.lets if x.time == "tile" and x.name in s.used.seen
     }
+    tile_names |= {str(n) for x in s.tile_windows.values() for n in (x.values["smem"], x.values["gmem"])}
     for i, statement in enumerate(body):
         if any(mentions(statement, n) for n in tile_names):
             return 0
@@ -134,12 +153,15 @@ def _first_use(body: list[Statement], axes: set[str], s: TaskState) -> int:
     return 0
 
 
-def _domain_loop(s: TaskState, x: DomainLoop, tile: TileValues) -> Statement:
+def _domain_loop(s: TaskState, x: DomainLoop, tile: TileValues) -> list[Statement]:
     name = s.names.new(x.var)
     s.define(x.var, name)
     s.lasts[x.var] = Binary("-", x.end.expr, Const(1))
     s.lows[x.var] = x.start.expr
     start, end, step = s.py(x.start.expr), s.py(x.end.expr), s.py(x.step.expr)
+    split = splitting(s, x)
+    if split is not None:
+        start, end = split.start, split.end
     body = lower_steps(s, x.body, tile)
     bounds = end if start == "0" and step == "1" else f"{start}, {end}" if step == "1" else f"{start}, {end}, {step}"
     values = {
@@ -147,7 +169,11 @@ def _domain_loop(s: TaskState, x: DomainLoop, tile: TileValues) -> Statement:
         "bounds": bounds,
         "unroll": x.unroll if x.unroll is not None else 1,
     }
-    return Statement("blocks/domain_loop", values, s.builder.note(x.span.line, "domain_loop"), tuple(body))
+    note = s.builder.note(x.span.line, "domain_loop")
+    if split is None:
+        return [Statement("blocks/domain_loop", values, note, tuple(body))]
+    inner = Statement("blocks/domain_loop", values, None, tuple(body))
+    return [Statement("blocks/split_loop", split.values, f"{note}, split where {split.guard} ends", (inner,))]
 
 
 def _guard(s: TaskState, x: Guard) -> str:

@@ -81,6 +81,8 @@ def _values(
         size = f"({size})" if " " in size else size
         tail.append(assign("cluster", "cute.arch.block_idx()[0]" + (f" // {size}" if clustered(b) else "")))
         tail.append(assign("clusters", "cute.arch.grid_dim()[0]" + (f" // {size}" if clustered(b) else "")))
+        if coord.serpentine:
+            tail.append(assign("rounds", "serpentine_rounds(cluster_tiles, cluster, clusters)"))
     else:
         for i, a in enumerate(kernel.launch.axes):
             if a.name in scope_names.seen:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from tsgen.diagnostics import Span
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import SmemField, Statement, TmaMap
-from tsgen.lower.pyexpr import py, tile_index
+from tsgen.lower.proofs import in_names
+from tsgen.lower.pyexpr import py, split_index
+from tsgen.lower.queue import queue_of
 from tsgen.lower.smem import SubTile, slot, smem_field, sub_tile
 from tsgen.model.algebra import canonical
-from tsgen.model.expr import Const, Expr, Full, Index, Placed, Ref, Slice
+from tsgen.model.expr import Const, Expr, Full, Index, Placed, Ref, Slice, text
+from tsgen.model.expr import names as free_names
 from tsgen.model.kernel import CopyArg, Work
 from tsgen.model.ops import copies
 from tsgen.model.steps import CallStep
@@ -26,25 +31,39 @@ def _dimensions(b: Builder, ref: Ref) -> tuple[tuple[int, ...], tuple[int, ...]]
     return box, tuple(i for i, w in enumerate(window) if isinstance(w, Index))
 
 
-def _coordinates(s: TaskState, ref: Ref, box: tuple[int, ...], picked: tuple[int, ...], placed: Placed) -> list[str]:
-    """Coordinates of the window among the tensor's boxes, then of the picked dimensions."""
-    out = []
+@dataclass(frozen=True)
+class _Place:
+    """Where a window lies: coordinates among the tensor's boxes, then of the picked dimensions; `offset` is what the
+    boxes are shifted by in each dimension, None if by nothing."""
+
+    coordinates: list[str]
+    offset: list[Expr] | None
+    span: Span
+
+
+def _place(s: TaskState, ref: Ref, box: tuple[int, ...], picked: tuple[int, ...], placed: Placed) -> _Place:
+    kernel = s.builder.kernel
+    out: list[str] = []
+    offset: list[Expr] = []
     for i in box:
         w = ref.window[i] if ref.window is not None else Full()
         if isinstance(w, Full):
             out.append("0")
+            offset.append(Const(0))
             continue
         assert isinstance(w, Slice)
-        coordinate = tile_index(w.start, w.length, s.scope)
-        if coordinate is None:
-            refuse(f"a TMA window that does not start at a multiple of its length in dimension {i}", placed.span)
-        out.append(coordinate)
+        split = split_index(in_names(kernel, w.start), w.length, s.scope)
+        if split is None:
+            refuse(f"a TMA window that starts at `{text(w.start)}` in dimension {i}", placed.span)
+        out.append(s.py(split[0]))
+        offset.append(split[1])
     for i in picked:
         assert ref.window is not None
         w = ref.window[i]
         assert isinstance(w, Index)
         out.append(s.py(w.at))
-    return out
+        offset.append(Const(0))
+    return _Place(out, offset if any(e != Const(0) for e in offset) else None, placed.span)
 
 
 def view(b: Builder, tensor: str, modes: tuple[int, ...]) -> str:
@@ -75,13 +94,22 @@ def _map(
 
 
 def _partition(
-    b: Builder, wish: str, m: TmaMap, field: SmemField, part: SubTile, cta: str, peers: str, ref: Ref, line: str
+    s: TaskState, wish: str, m: TmaMap, field: SmemField, part: SubTile, cta: str, peers: str, at: _Place, line: str
 ) -> tuple[str, str]:
-    """Names of the shared and the global side of a map's boxes, partitioned in the setup."""
-    key = ("partition", m.name, field.name, part.at is None, wish)
-    if key not in b.windows:
-        shared, window = b.names.new(f"{wish}_smem"), b.names.new(f"{wish}_gmem")
-        b.windows[key] = Statement(
+    """Names of the shared and the global side of a map's boxes: partitioned in the setup, or, where the boxes are
+    shifted by a value of the tile, for each tile."""
+    b = s.builder
+    offset = None if at.offset is None else tuple(s.py(e) for e in at.offset)
+    key = ("partition", m.name, field.name, part.at is None, wish, offset)
+    windows, names = b.windows, b.names
+    if at.offset is not None:
+        moving = [n for e in at.offset for n in free_names(e) if not s.is_fixed(n)]
+        if moving:
+            refuse(f"a TMA window that `{moving[0]}` moves by other steps than its length", at.span)
+        windows, names = (s.tile_windows if queue_of(b) is not None else s.prelude), s.names
+    if key not in windows:
+        shared, window = names.new(f"{wish}_smem"), names.new(f"{wish}_gmem")
+        windows[key] = Statement(
             "setup/tma_partition",
             {
                 "smem": shared,
@@ -94,10 +122,11 @@ def _partition(
                 "box": m.box,
                 "rest": len(m.modes) - len(m.box),
                 "split": part.at is not None,
+                "offset": offset,
             },
             line,
         )
-    v = b.windows[key].values
+    v = windows[key].values
     return str(v["smem"]), str(v["gmem"])
 
 
@@ -142,12 +171,12 @@ def _load_copy(s: TaskState, work: Work, c: CopyArg, stage: str) -> Mapping[str,
             peers = f"cute.make_layout({multicast})"
     m = _map(b, source.name, (*box, *picked), part, field, SHARED_LOAD if multicast else LOAD, multicast)
     wish = f"{work.name}_{source.name}"
-    smem, gmem = _partition(b, wish, m, field, part, cta, peers, source, b.note(c.span.line, f"boxes of {source.name}"))
-    coordinates = _coordinates(s, source, box, picked, placed)
+    place = _place(s, source, box, picked, placed)
+    smem, gmem = _partition(s, wish, m, field, part, cta, peers, place, b.note(c.span.line, f"boxes of {source.name}"))
     at = [*(part.at or ()), slot(b, to, stage, s.scope)]
     return {
         "map": m.name,
-        "source": f"{gmem}[None, {', '.join(coordinates)}]",
+        "source": f"{gmem}[None, {', '.join(place.coordinates)}]",
         "to": f"{smem}[None, {', '.join(at)}]",
         "mask": mask,
     }
@@ -194,14 +223,15 @@ def tma_store(s: TaskState, work: Work, step: CallStep, stage: str | None) -> St
     _check_box(b, to, box, part, s, to_arg)
     m = _map(b, to.name, (*box, *picked), part, field, STORE, None)
     wish = f"{work.name}_{to.name}"
+    place = _place(s, to, box, picked, to_arg)
     smem, gmem = _partition(
-        b, wish, m, field, part, "0", "cute.make_layout(1)", to, b.note(work.span.line, f"boxes of {to.name}")
+        s, wish, m, field, part, "0", "cute.make_layout(1)", place, b.note(work.span.line, f"boxes of {to.name}")
     )
     at = [*(part.at or ()), slot(b, source, stage, s.scope)]
     values = {
         "map": m.name,
         "source": f"{smem}[None, {', '.join(at)}]",
-        "to": f"{gmem}[None, {', '.join(_coordinates(s, to, box, picked, to_arg))}]",
+        "to": f"{gmem}[None, {', '.join(place.coordinates)}]",
         "lead": s.lead_warp,
     }
     return Statement("ops/tma_store", values, s.note(step))

@@ -70,3 +70,23 @@ def test_reversed_axis(tmp_path: Path) -> None:
     )
     got = coordinates(text, {"m": 3, "n": 2, "l": 1})
     assert [m for m, _, _ in got] == [2, 2, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(("tiles", "clusters"), [(1, 1), (5, 5), (7, 3), (12, 4), (13, 4), (15, 4), (2, 1)])
+def test_serpentine(tmp_path: Path, tiles: int, clusters: int) -> None:
+    """Every other round of the grid runs backwards, and every tile has exactly one owner, in the last round, too."""
+    edit = ("scheduler: static_persistent,", "scheduler: static_persistent, serpentine: true,")
+    text = module(tmp_path, "specs/gemm.yaml", edit, swizzle="1")
+    assert "for nth in cutlass.range(rounds, unroll=1):" in text
+    scope: dict[str, Any] = {"Int32": int}
+    exec(function(text, "serpentine_rounds") + "\n" + function(text, "serpentine_tile"), scope)
+    owned = {
+        cluster: [
+            scope["serpentine_tile"](nth, cluster, clusters)
+            for nth in range(scope["serpentine_rounds"](tiles, cluster, clusters))
+        ]
+        for cluster in range(clusters)
+    }
+    assert sorted(x for own in owned.values() for x in own) == list(range(tiles))
+    if tiles >= 2 * clusters:
+        assert owned[0][:2] == [0, 2 * clusters - 1]
