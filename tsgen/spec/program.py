@@ -65,7 +65,7 @@ def resolve(
         found += diagnostics
         if kernel is not None:
             kernels.append(kernel)
-            chain = chain.then(kernel)
+        chain = chain.then(kernel)
     if len(kernels) == len(document.roots):
         found += check_chain(kernels)
     if any(d.severity == "error" for d in found):

@@ -286,8 +286,8 @@ def divergent(step: str, block: str, span: Span, cause: Span) -> Finding:
     """Threads of a task would part ways around a step that they must perform together.
 
     A loop whose bounds depend on `thread`, `warp`, `lane`, a token or a register runs a different number of times in
-    each thread, so it may hold only works that every thread does for itself: loads, stores, maps, bodies. The same holds
-    for blocks whose condition depends on the thread.
+    each thread, so it may hold only works that every thread does for itself: loads, stores, maps, bodies. The same
+    holds for blocks whose condition depends on the thread.
     """
     return Finding(
         f"`{step}` is done by all threads together, but this {block} differs between them",

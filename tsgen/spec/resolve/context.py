@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tsgen.diagnostics import Diagnostic, Span
 from tsgen.frozen import frozen
@@ -59,12 +59,15 @@ class Chain:
     names: frozenset[str] = frozenset()
     dims: tuple[str, ...] = ()
     outputs: frozenset[str] = frozenset()
+    complete: bool = True  # whether all of them could be resolved
 
-    def then(self, kernel: Kernel) -> Chain:
-        """The chain with one more kernel."""
+    def then(self, kernel: Kernel | None) -> Chain:
+        """The chain with one more kernel; None if it could not be resolved."""
+        if kernel is None:
+            return replace(self, complete=False)
         outputs = {t.name for t in kernel.tensors.values() if t.output}
         dims = tuple(dict.fromkeys((*self.dims, *kernel.dims)))
-        return Chain(self.names | kernel.symbols.keys(), dims, self.outputs | outputs)
+        return Chain(self.names | kernel.symbols.keys(), dims, self.outputs | outputs, self.complete)
 
 
 @dataclass(slots=True)

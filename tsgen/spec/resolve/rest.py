@@ -159,7 +159,7 @@ def resolve_reference(
 ) -> Reference | None:
     """The reference; its expressions are parsed and their names looked up, nothing is evaluated."""
     node = ctx.root.get("reference")
-    if not isinstance(node, MapNode):
+    if not isinstance(node, MapNode) or not chain.complete:
         return None
     known = chain.names | ctx.symbols.keys()
     outputs = chain.outputs | {t.name for t in tensors.values() if t.output}
