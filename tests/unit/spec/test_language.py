@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tsgen.model.ops import accesses
 from tsgen.model.shares import share_fields
 from tsgen.model.steps import CallStep, DomainLoop, StaticFor, TileLoop, When, walk
 from tsgen.spec import load_document, load_program, resolve, variants_of
+from tsgen.spec.node import plain
 
 ROOT = Path(__file__).parents[3]
 LANGUAGE = ROOT / "tests" / "language"
@@ -60,6 +62,30 @@ def test_toml_and_yaml_give_equal_models() -> None:
     yaml, toml = (load_program(ROOT / "specs" / f"copy.{suffix}") for suffix in ("yaml", "toml"))
     assert without_places(yaml.program) == without_places(toml.program)
     assert yaml.program != toml.program, "the places differ"
+
+
+def toml(value: object) -> str:
+    """Plain data as a TOML value on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in SPECS if p.suffix == ".yaml" and p.stem != "pdl_chain"], ids=lambda p: p.name
+)
+def test_every_spec_means_the_same_in_toml(path: Path, tmp_path: Path) -> None:
+    document = load_document(path)
+    copy = tmp_path / "spec.toml"
+    data = plain(document.roots[0])
+    assert isinstance(data, dict)
+    copy.write_text("".join(f"{k} = {toml(v)}\n" for k, v in data.items()), encoding="utf-8")
+    other = load_document(copy)
+    for variant in variants_of(document):
+        models = [without_places(resolve(d, variant=variant).program) for d in (document, other)]
+        assert models[0] is not None and models[0] == models[1]
 
 
 def test_places_in_toml_point_at_the_text() -> None:
