@@ -60,12 +60,13 @@ class Symbols:
         """The canonical form with all `let` values written out."""
         return canonical(substitute(e, self._lets) if self._lets else e, env)
 
-    def add(self, e: Expr, env: Env) -> None:
-        """Announces a bound."""
+    def add(self, e: Expr, env: Env, written: Expr | None = None) -> None:
+        """Announces a bound; `written` is the part of it that names it."""
         p = self.poly(e, env)
         unit, _, _ = _parts(p)
         if unit.terms:
-            self._units.setdefault(unit, text(e))
+            named = written is not None and _parts(self.poly(written, env))[0] == unit
+            self._units.setdefault(unit, text(written if named and written is not None else e))
             self._facts.append((p, interval(e, self._known, env)))
 
     def settle(self) -> None:

@@ -1,0 +1,181 @@
+"""Kernel -> System: CTAs, agents, barriers, rings and cells. The agents' code follows in `tsgen.verify.code`."""
+
+from __future__ import annotations
+
+from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
+from tsgen.derive.memory import instances
+from tsgen.derive.model import Derived
+from tsgen.derive.unfold import Node, calls, work_env
+from tsgen.derive.uses import Uses, cluster_size
+from tsgen.model.kernel import Kernel, Resource, Task, TaskInstance
+from tsgen.model.ops import OPS, accesses
+from tsgen.model.steps import CallStep
+from tsgen.verify.machine import Agent, BarrierInfo, Ring, System
+from tsgen.verify.regions import Layout, box_of
+from tsgen.verify.spread import spread_of
+from tsgen.verify.symbols import Symbols
+
+
+class Builder:
+    """The parts of a system, with what code generation needs to know about them."""
+
+    def __init__(self, kernel: Kernel, derived: Derived, uses: Uses) -> None:
+        self.kernel = kernel
+        self.derived = derived
+        self.uses = uses
+        self.cluster = [a.cluster for a in kernel.launch.axes]
+        self.system = System(kernel, Symbols(kernel), cluster_size(kernel) if self._coupled() else 1)
+        self.system.pdl = any(r.kind == "pdl" for r in kernel.resources.values())
+        self.layout = Layout(kernel, derived, self.system)
+        self.rings: dict[tuple[str, int], int] = {}
+        self.named: dict[tuple[int, str, int], int] = {}
+        self.pairs = bool(uses.pair)
+        for resource in kernel.resources.values():
+            if resource.pipeline is not None:
+                for index in range(instances(resource)):
+                    self._ring(resource, index)
+        for (name, index), barrier in derived.barriers.items():
+            for cta in range(self.system.ctas):
+                self.named[cta, name, index] = len(self.system.barriers)
+                self.system.barriers.append(BarrierInfo(name, index, "named", 0, cta, barrier.threads, False))
+        for task, instance in kernel.instances():
+            self._agents(task, instance)
+
+    def _coupled(self) -> bool:
+        """Whether CTAs of a cluster signal each other; else one stands for all."""
+        if cluster_size(self.kernel) == 1:
+            return False
+        pipelines = [r.pipeline.type for r in self.kernel.resources.values() if r.pipeline is not None]
+        return (
+            any(n > 1 for n in self.derived.peers.values())
+            or bool(self.uses.pair)
+            or "clc_fetch_async" in pipelines
+            or "peer_async" in pipelines
+        )
+
+    # ---- places in the cluster ---------------------------------------------------------------------------------
+
+    def coordinates(self, cta: int) -> dict[str, int]:
+        """The CTA's place along each axis of the cluster, first axis fastest."""
+        found = {}
+        for axis, extent in zip(self.kernel.launch.axes, self.cluster, strict=True):
+            found[axis.name] = cta % extent
+            cta //= extent
+        return found
+
+    def along(self, cta: int, axes: set[str]) -> tuple[int, ...]:
+        """The CTAs that differ from this one along one of the axes, and itself; alone if the CTAs are not coupled."""
+        if self.system.ctas == 1:
+            return (0,)
+        here = self.coordinates(cta)
+        found = {cta}
+        for other in range(self.system.ctas):
+            there = self.coordinates(other)
+            different = [a for a in here if here[a] != there[a]]
+            if len(different) == 1 and different[0] in axes:
+                found.add(other)
+        return tuple(sorted(found))
+
+    def pair(self, cta: int) -> tuple[int, ...]:
+        """The CTAs of a cta_group of two: neighbours along the first axis."""
+        even = cta - cta % 2
+        return (even, even + 1) if even + 1 < self.system.ctas else (even,)
+
+    # ---- barriers ----------------------------------------------------------------------------------------------
+
+    def _barriers(self, resource: Resource, index: int, side: str, need: int, transactions: bool) -> tuple[int, ...]:
+        """Barriers of all stages in each CTA; the index of stage 0 for each."""
+        assert resource.pipeline is not None
+        bases = []
+        for cta in range(self.system.ctas):
+            bases.append(len(self.system.barriers))
+            for stage in range(resource.pipeline.num_stages):
+                self.system.barriers.append(BarrierInfo(resource.name, index, side, stage, cta, need, transactions))
+        return tuple(bases)
+
+    def _ring(self, resource: Resource, index: int) -> None:
+        pipeline = resource.pipeline
+        assert pipeline is not None
+        counts = self.derived.arrivals[resource.name]
+        transactions = self.derived.tx_bytes[resource.name] > 0
+        group = next((g for g in self.kernel.groups.values() if resource.name in g.members), None)
+        first = None if group is None else self.rings.get((group.members[0], index))
+        shared = None if first is None else self.system.rings[first]
+        mode = group.mode if group is not None else ""
+        if shared is not None and mode in ("fork", "fused_merge"):
+            full = shared.full
+        else:
+            need = counts.full
+            if mode == "fused_merge" and group is not None:
+                need = sum(self.derived.arrivals[m].full for m in group.members if m in self.derived.arrivals)
+                transactions = any(self.derived.tx_bytes.get(m, 0) for m in group.members)
+            full = self._barriers(resource, index, "full", need, transactions)
+        if shared is not None and mode in ("merge", "fused_merge"):
+            empty = shared.empty
+        else:
+            empty = self._barriers(resource, index, "empty", counts.empty, False)
+        stride = max(pipeline.interleave_stride)
+        self.rings[resource.name, index] = len(self.system.rings)
+        self.system.rings.append(Ring(resource.name, index, pipeline.num_stages, full, empty, stride))
+
+    # ---- agents ------------------------------------------------------------------------------------------------
+
+    def _agents(self, task: Task, instance: TaskInstance) -> None:
+        program = self.uses.programs[task.name, instance.index]
+        for cta in range(self.system.ctas):
+            if isinstance(task.cta, int) and task.cta != cta and self.system.ctas > 1:
+                continue
+            if task.cta == "leader" and cta % 2 and self.pairs:
+                continue
+            for kind, warps, lane, twin in self._kinds(instance, program):
+                self.system.agents.append(Agent(task, instance, cta, kind, warps, lane, twin))
+
+    def _kinds(self, instance: TaskInstance, program: tuple[Node, ...]) -> list[tuple[str, int, int, bool]]:
+        n = instance.num_warps
+        if any(self._warp_lanes(node, n) for node in calls(program)):
+            return [("lane", 1, lane, False) for lane in range(n)]
+        if n == 1 or not self._warps_differ(program):
+            return [("all", n, 0, False)]
+        return [("lead", 1, 0, False), ("rest", n - 1, 1, n > 2)]
+
+    def _warp_lanes(self, node: Node, warps: int) -> bool:
+        assert isinstance(node.step, CallStep)
+        resource = self.kernel.resources.get(node.step.target)
+        if resource is None or resource.pipeline is None or node.step.kind != "pipeline":
+            return False
+        role = {"acquire": ACQUIRE, "commit": COMMIT, "wait": WAIT, "release": RELEASE}.get(node.step.method)
+        return role is not None and warps > 1 and resource.pipeline.interleave_stride[role] == warps
+
+    def _warps_differ(self, program: tuple[Node, ...]) -> bool:
+        """Whether one warp does what others do not, or warps of the task can touch each other's bytes."""
+        touched: dict[tuple[str, str], list[tuple[bool, str | None]]] = {}
+        for node in calls(program):
+            step = node.step
+            assert isinstance(step, CallStep)
+            if step.kind == "completion" and step.target == "bulk":
+                return True
+            resource = self.kernel.resources.get(step.target)
+            if step.method == "acquire" and resource is not None and resource.pipeline is not None:
+                if self.derived.arrivals[resource.name].full_by == "arm":
+                    return True
+            work = self.kernel.work(step.target, step.method) if step.kind == "work" else None
+            if work is None:
+                continue
+            if (work.op is not None and OPS[work.op].issue == "elected") or work.engine in ("tx", "bulk", "tcgen05"):
+                return True
+            env = work_env(self.kernel, node, work)
+            for access in accesses(work):
+                owner = self.kernel.resources.get(access.ref.resource or "")
+                if owner is None or owner.kind != "smem":
+                    continue
+                field = owner.fields[access.ref.name]
+                box = box_of(access.ref, field, env) if field.view is None else ()
+                spread = spread_of(self.kernel, work, access.engine)
+                key = None if spread is None else f"{spread}{box}"
+                touched.setdefault((owner.name, field.name), []).append((access.mode == "write", key))
+        for found in touched.values():
+            if any(w for w, _ in found) and len({k for _, k in found}) > 1:
+                return True
+            if any(w and k is None for w, k in found):
+                return True
+        return False

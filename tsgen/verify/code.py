@@ -1,0 +1,348 @@
+"""Schedules -> instructions of the machine, one list for each agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tsgen.derive.arrivals import ACQUIRE, COMMIT
+from tsgen.derive.unfold import UNKNOWN, Node, constant
+from tsgen.model.expr import Binary, Expr, Placed, text
+from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
+from tsgen.verify.build import Builder
+from tsgen.verify.conditions import condition_of, test_bounds, unknowns_of
+from tsgen.verify.machine import (
+    ACCESS,
+    ARM,
+    ARRIVE,
+    BULK,
+    COMPLETE,
+    CP_ASYNC,
+    EARLY,
+    END,
+    END_LOOP,
+    END_TILE,
+    EVERY,
+    FIRST,
+    GRID_LAUNCH,
+    GRID_NEEDED,
+    GRID_WAIT,
+    GUARD,
+    LAST,
+    LOOP,
+    LOOP_INIT,
+    MARK,
+    NAMED_ARRIVE,
+    NAMED_WAIT,
+    SKIP,
+    SKIPPABLE,
+    TILE,
+    TILE_INIT,
+    TMEM_LD,
+    TMEM_ST,
+    WAIT,
+    WGMMA,
+    WHEN,
+    Agent,
+    Condition,
+    Instruction,
+    StepInfo,
+)
+from tsgen.verify.facts import collect
+from tsgen.verify.pipes import Pipes
+from tsgen.verify.symbols import Env, Linear, Unknown
+from tsgen.verify.works import Works
+
+_GUARDS = {"first_iter": FIRST, "last_iter": LAST, "every": EVERY}
+_ENGINES = {"wgmma": WGMMA, "bulk": BULK, "cp_async": CP_ASYNC}
+BULK_READ = -BULK  # bulk.wait_group_read: the sources are free, the destinations may still be on their way
+
+
+@dataclass
+class Context:
+    """Where in a schedule code is being written."""
+
+    loop: DomainLoop | None = None
+    loop_env: Env = field(default_factory=dict)
+    tiles: TileLoop | None = None
+    tile_offset: int = 0  # what a `skip` here passes over: this tile's, or a neighbour's
+
+
+@dataclass
+class Pending:
+    """An operand that needs the symbols to be settled."""
+
+    agent: Agent
+    pc: int
+    at: int
+    bound: Expr
+    env: Env
+    words: Expr  # what the spec wrote
+
+
+class Coder:
+    """Writes the code of all agents, then settles the symbols and fills in the bounds."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.b = builder
+        self.system = builder.system
+        self.pending: list[Pending] = []
+        self.tests: list[tuple[int, bool, Placed, Node, Context]] = []
+        self._conditions: dict[tuple[bool, str], int] = {}
+        self.head = -1  # of the loop that is being written
+
+    def run(self) -> None:
+        for index, agent in enumerate(self.system.agents):
+            self.index, self.agent = index, agent
+            self.pipes = Pipes(self.b, index, agent, self._ref)
+            self.works = Works(self.b, index, agent, self.pipes, self._ref)
+            program = self.b.uses.programs[agent.task.name, agent.instance.index]
+            self.works.prepare(program)
+            self._block(program, Context())
+            agent.code.append((END,))
+        symbols = self.system.symbols
+        for p in self.pending:
+            symbols.add(p.bound, p.env, p.words)
+        self.tests = [t for t in self.tests if t[1] or t[0] in self._used_conditions()]
+        for _, _, placed, node, context in self.tests:
+            env = dict(node.env)
+            if context.loop is not None:
+                start = constant(context.loop.start.expr, node.env)
+                env[context.loop.var] = start if isinstance(start, int) else 0
+            for bound in test_bounds(placed.expr):
+                symbols.add(bound, env)
+        symbols.settle()
+        for resource in self.b.kernel.resources.values():
+            if resource.queue is not None:
+                low = 1 if resource.queue.scheduler == "clc_dynamic" else 0
+                self.system.tile_unknowns[resource.name] = len(symbols.unknowns)
+                symbols.unknowns.append(Unknown(f"tiles of {resource.name}", low, None, False, False))
+        self._fill()
+
+    def _used_conditions(self) -> set[int]:
+        return {ins[1] for agent in self.system.agents for ins in agent.code if ins[0] == WHEN}
+
+    def _fill(self) -> None:
+        """Puts the linear forms into the instructions, and notes which agent asks for which unknown, and where last."""
+        symbols = self.system.symbols
+        for p in self.pending:
+            form = symbols.form(p.bound, p.env)
+            ins = p.agent.code[p.pc]
+            p.agent.code[p.pc] = (*ins[: p.at], form or Linear(0), *ins[p.at + 1 :])
+        for index, skip, placed, node, context in self.tests:
+            conditions = self.system.skips if skip else self.system.conditions
+            conditions[index] = condition_of(self.b.kernel, symbols, conditions[index], placed, node, context.loop)
+        for agent in self.system.agents:
+            self._index(agent)
+            self._flags(agent)
+        collect(self.system)
+
+    def _index(self, agent: Agent) -> None:
+        """What the exploration asks about an agent: where its loop is, and where it last asks for what."""
+        ends = {ins[1]: pc for pc, ins in enumerate(agent.code) if ins[0] == END_LOOP}
+        agent.loop = next(((head, end) for head, end in ends.items()), (-1, -1))
+        agent.guards = tuple((ins[1], ins[2], ins[3]) for ins in agent.code if ins[0] == GUARD)
+        agent.skips = frozenset(ins[3] for ins in agent.code if ins[0] == TILE and ins[3] >= 0)
+        agent.looks_back = any(ins[0] == SKIP and ins[3] < 0 for ins in agent.code)
+        for ins in agent.code:
+            if ins[0] == COMPLETE:
+                agent.groups[abs(ins[1])] = max(agent.groups.get(abs(ins[1]), 0), ins[2])
+        for pc, ins in enumerate(agent.code):
+            asked: Iterable[int] = ()
+            if ins[0] == LOOP:
+                asked = [u for u, _ in ins[1].terms]
+            elif ins[0] == SKIP:
+                asked = [u for u, _ in ins[2].terms]
+            elif ins[0] == WHEN:
+                asked = _tested(self.system.conditions[ins[1]])
+                agent.asks[ins[1]] = pc
+            elif ins[0] == TILE and ins[3] >= 0:
+                asked = _tested(self.system.skips[ins[3]])
+            inside = agent.loop[0] <= pc <= agent.loop[1]
+            for u in asked:
+                agent.queries[u] = max(agent.queries.get(u, -1), agent.loop[1] if inside else pc)
+
+    def _flags(self, agent: Agent) -> None:
+        """What must be checked at each wait. An agent that answers each wait with an arrival of its own on the other
+        side of the ring needs no mark: the next phase cannot complete without that arrival."""
+        answers = {s for ins in agent.code if ins[0] == ARRIVE and ins[1] for s in ins[2]}
+        answers |= {ins[2][0] + COMMIT - ACQUIRE for ins in agent.code if ins[0] == ARM}
+        skipped = {s for ins in agent.code if ins[0] == SKIP for s in ins[1]}
+        for pc, ins in enumerate(agent.code):
+            if ins[0] == WAIT:
+                mark = 0 if ins[2][0] + 1 in answers else MARK
+                early = EARLY if ins[2][0] in skipped else 0
+                agent.code[pc] = (*ins[:6], mark | early, ins[7])
+
+    # ---- blocks ------------------------------------------------------------------------------------------------
+
+    def _ref(self, step: CallStep | DomainLoop | TileLoop | Guard | When | Skippable, words: str = "") -> int:
+        if isinstance(step, CallStep):
+            info = StepInfo(step.text, step.span, self.index, step.target, step.method)
+        else:
+            info = StepInfo(words, step.span, self.index, None, words)
+        self.system.steps.append(info)
+        return len(self.system.steps) - 1
+
+    def _block(self, nodes: tuple[Node, ...], context: Context) -> None:
+        loops = [i for i, n in enumerate(nodes) if isinstance(n.step, DomainLoop)]
+        for i, node in enumerate(nodes):
+            if context.tiles is not None and context.loop is None and loops:
+                context.tile_offset = 1 if i > loops[0] else -1
+            match node.step:
+                case CallStep():
+                    self._call(node, context)
+                case DomainLoop():
+                    self._loop(node, context)
+                case TileLoop():
+                    self._tiles(node, context)
+                case _:
+                    self._guarded(node, context)
+
+    def _emit(self, *ins: object) -> int:
+        self.agent.code.append(ins)
+        return len(self.agent.code) - 1
+
+    def _loop(self, node: Node, context: Context) -> None:
+        step = node.step
+        assert isinstance(step, DomainLoop)
+        stride = constant(step.step.expr, node.env)
+        start = constant(step.start.expr, node.env)
+        inside = Context(step, node.env, context.tiles, context.tile_offset)
+        self.works.enter_loop(
+            step.var, start if isinstance(start, int) else None, stride if isinstance(stride, int) else 1
+        )
+        self.pipes.enter_loop(start if isinstance(start, int) else 0)
+        begin = len(self.agent.code)
+        ref = self._ref(step, "domain_loop")
+        self._emit(LOOP_INIT, ref)
+        head = self.head = self._emit(
+            LOOP, Linear(0), stride if isinstance(stride, int) and stride > 0 else 1, 0, False, ref
+        )
+        self._block(node.body, inside)
+        self.works.leave_loop()
+        body = self.agent.code[head + 1 :]
+        if all(ins[0] == GRID_NEEDED for ins in body):
+            self.agent.code[begin:] = body  # nothing in it depends on how often it runs
+            return
+        self._emit(END_LOOP, head)
+        last = any(ins[0] == GUARD and ins[1] == LAST for ins in body)
+        self.agent.code[head] = (*self.agent.code[head][:3], len(self.agent.code), last, ref)
+        bound = Binary("-", step.end.expr, step.start.expr)
+        self.pending.append(Pending(self.agent, head, 1, bound, node.env, step.end.expr))
+
+    def _tiles(self, node: Node, context: Context) -> None:
+        step = node.step
+        assert isinstance(step, TileLoop)
+        first, stride = constant(step.first.expr, node.env), constant(step.stride.expr, node.env)
+        ref = self._ref(step, "work_tile_loop")
+        self._emit(TILE_INIT, first if isinstance(first, int) else 0, ref)
+        skip = (
+            -1 if step.skip_if is None else self._condition(True, text(step.skip_if.expr), step.skip_if, node, context)
+        )
+        every = stride if isinstance(stride, int) and stride > 0 else 1
+        head = self._emit(TILE, every, step.queue, skip, 0, ref)
+        self._block(node.body, Context(tiles=step))
+        self._emit(END_TILE, every, head)
+        self.agent.code[head] = (TILE, every, step.queue, skip, len(self.agent.code), ref)
+
+    def _guarded(self, node: Node, context: Context) -> None:
+        """A block that runs or not. One without effect on the machine leaves nothing behind."""
+        match node.step:
+            case Guard() as g:
+                kind = _GUARDS[g.kind]
+                ins: Instruction = (GUARD, kind, g.period, g.start, self.head, 0, self._ref(g, g.kind))
+            case When() as w:
+                key = self._condition(False, w.key, w.condition, node, context)
+                ins = (WHEN, key, w.value, 0, self._ref(w, "when_true" if w.value else "when_false"))
+            case Skippable() as s:
+                ins = (SKIPPABLE, 0, self._ref(s, "skippable"))
+            case _:
+                raise AssertionError(node.step)
+        at = self._emit(*ins)
+        self._block(node.body, context)
+        if len(self.agent.code) == at + 1 or (ins[0] == WHEN and self._local(self.agent.code[at + 1 :])):
+            del self.agent.code[at]  # local work is taken to run always: that adds accesses, and no order
+            return
+        self.agent.code[at] = (*ins[:-2], len(self.agent.code), ins[-1])
+
+    def _local(self, code: list[Instruction]) -> bool:
+        """Whether instructions only touch registers and need no waiting."""
+        fields = self.system.fields
+        return all(
+            ins[0] == GRID_NEEDED
+            or (ins[0] == ACCESS and not ins[2] and all(fields[self.system.cell_field[i.base]].private for i in ins[1]))
+            for ins in code
+        )
+
+    def _condition(self, skip: bool, key: str, placed: Placed, node: Node, context: Context) -> int:
+        found = self._conditions.get((skip, key))
+        if found is None:
+            conditions = self.system.skips if skip else self.system.conditions
+            found = self._conditions[skip, key] = len(conditions)
+            conditions.append(Condition(key, False, False, False, None))
+            self.tests.append((found, skip, placed, node, context))
+        return found
+
+    # ---- calls -------------------------------------------------------------------------------------------------
+
+    def _call(self, node: Node, context: Context) -> None:
+        step = node.step
+        assert isinstance(step, CallStep)
+        if node.instance == UNKNOWN:
+            return
+        match step.kind:
+            case "work":
+                self.works.work(node)
+            case "pipeline" | "group" | "queue":
+                if step.method == "skip":
+                    self._skip(node, context)
+                elif step.method in ("fetch_work_tile", "get_and_advance_work_tile"):
+                    self.works.queue(node)
+                else:
+                    self.pipes.step(node)
+            case "completion":
+                self._complete(node)
+            case "barrier":
+                self._barrier(node)
+            case "pdl":
+                self._emit(GRID_WAIT if step.method == "wait_griddep" else GRID_LAUNCH, self._ref(step))
+
+    def _skip(self, node: Node, context: Context) -> None:
+        step = node.step
+        assert isinstance(step, CallStep)
+        slots = self.pipes.skip_slots(step.target, node.instance)
+        n = step.args.get("n")
+        if n is not None and slots:
+            offset = context.tile_offset if context.tiles is not None else 0
+            at = self._emit(SKIP, slots, Linear(0), offset, self._ref(step))
+            self.pending.append(Pending(self.agent, at, 2, n.expr, node.env, n.expr))
+
+    def _complete(self, node: Node) -> None:
+        step = node.step
+        assert isinstance(step, CallStep)
+        if step.target == "tcgen05":
+            self._emit(COMPLETE, TMEM_LD if step.method == "wait_ld" else TMEM_ST, 0, self._ref(step))
+            return
+        if step.target == "bulk" and self.agent.kind == "rest":
+            return
+        n = step.args.get("n")
+        value = constant(n.expr, node.env) if n is not None else 0
+        engine = BULK_READ if step.method == "wait_group_read" else _ENGINES[step.target]
+        self._emit(COMPLETE, engine, value if isinstance(value, int) and value >= 0 else 0, self._ref(step))
+
+    def _barrier(self, node: Node) -> None:
+        step = node.step
+        assert isinstance(step, CallStep)
+        key = (self.agent.cta, step.target, node.instance)
+        if key not in self.b.named:
+            return
+        slot = self.pipes.named_slot(key)
+        ref = self._ref(step)
+        self._emit(NAMED_ARRIVE, self.b.named[key], slot, 32 * self.agent.warps, ref)
+        if step.method != "arrive":
+            self._emit(NAMED_WAIT, self.b.named[key], slot, ref)
+
+
+def _tested(condition: Condition) -> list[int]:
+    return unknowns_of(condition.test) if condition.test is not None else []

@@ -1,0 +1,153 @@
+"""All choices of the environment: trip counts, tile counts, outcomes. One run between two choices decides everything else.
+
+States that were seen before are not followed again (`tsgen.verify.canon`). When nothing new is left, every number of
+trips and tiles and every sequence of outcomes has been covered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from tsgen.verify.canon import Canon
+from tsgen.verify.machine import System
+from tsgen.verify.run import Runner
+from tsgen.verify.state import Decision, Problem, State
+
+MAX_STATES = 20_000
+
+
+@dataclass
+class Verdict:
+    """`problem` is None if nothing is wrong. `closed`: no state was left out. `path` leads to the problem."""
+
+    problem: Problem | None
+    state: State | None
+    states: int
+    steps: int
+    closed: bool
+
+
+def explore(
+    system: System,
+    agents: list[int],
+    fixed: dict[int, int],
+    limit: int = MAX_STATES,
+    deepest: int | None = None,
+    widen: bool = True,
+) -> Verdict:
+    """Follows all choices, cheapest first, so that the first problem found has the fewest trips and tiles.
+
+    `fixed` unknowns have one value in all tiles. No choice goes past `deepest` continuations, if that is given. With
+    `widen`, states of one shape are merged into one that knows only what all of them know. Less knowledge can only make
+    more things wrong: no problem there is none anywhere; a problem there may be one of the merge, so it is looked for
+    again without.
+    """
+    runner = Runner(system, agents, fixed)
+    canon = Canon(system, agents, runner)
+    seen: dict[Any, Any] = {}
+    merged = False
+    queue: deque[State] = deque([State(system)])
+    states, closed = 0, True
+    while queue:
+        st = queue.popleft()
+        problem, needs = runner.run(st)
+        states += 1
+        if problem is None and not needs:
+            problem = finish(system, agents, st)
+        if problem is not None:
+            if merged:
+                return explore(system, agents, fixed, limit, deepest, False)
+            return Verdict(problem, st, states, runner.steps, closed)
+        if not needs:
+            continue
+        if states > limit:
+            closed = False
+            break
+        canon.forget(st)
+        canon.settle(st)
+        known = _known(canon, seen, st, widen)
+        if known is None:
+            continue
+        merged |= known
+        _, decision = min(needs, key=lambda n: (n[0], n[1].kind, n[1]))
+        for new in choices(system, st, decision):
+            if deepest is not None and new.cost > deepest:
+                closed = False
+            elif new.cost > st.cost:
+                queue.append(new)
+            else:
+                queue.appendleft(new)
+    return Verdict(None, None, states, runner.steps, closed)
+
+
+def _known(canon: Canon, seen: dict[Any, Any], st: State, widen: bool) -> bool | None:
+    """None if a state like this one, knowing no more, was seen. Else it is noted; True if it was merged with another."""
+    shape = canon.shape(st)
+    first = seen.get(shape)
+    if first is None:
+        seen[shape] = st.copy()
+        return False
+    if isinstance(first, State):
+        k = canon.knowledge(first)
+        first = seen[shape] = {k.key: [k.bits]}
+    k = canon.knowledge(st)
+    before = first.get(k.key)
+    if before is None:
+        first[k.key] = [k.bits]
+        return False
+    if any(k.covers(bits) for bits in before):
+        return None
+    if widen:
+        first[k.key] = [k.narrow(before[0])]
+        return True
+    before.append(k.bits)
+    return False
+
+
+def choices(system: System, st: State, decision: Decision) -> list[State]:
+    """The states after each outcome of a decision; the one that ends a loop first."""
+    if decision.kind != "value":
+        found = []
+        for outcome in (True, False):
+            new = st.copy()
+            new.decided[decision] = outcome
+            new.path = (st.path, decision, int(outcome))
+            found.append(new)
+        return found
+    low = st.low[decision]
+    end = st.copy()
+    end.exact[decision] = low
+    del end.low[decision]
+    end.path = (st.path, decision, low)
+    high = system.symbols.unknowns[decision.what].high
+    if high is not None and low >= high:
+        return [end]
+    more = st.copy()
+    more.low[decision] = low + 1
+    more.cost += 1
+    return [end, more]
+
+
+def finish(system: System, agents: list[int], st: State) -> Problem | None:
+    """What is wrong with a state in which nothing moves and nothing is left to choose."""
+    stuck = [a for a in agents if st.pc[a] >= 0]
+    if stuck:
+        return Problem("deadlock", stuck[0], -1)
+    for a in agents:
+        for slot in system.agents[a].slots:
+            r = system.slot_ring[slot]
+            if r >= 0 and slot % 4 == 0 and {slot, slot + 1} <= set(system.ring_slots.get(r, ())):
+                if st.position[slot] != st.position[slot + 1]:
+                    return Problem("uncommitted", a, -1, data=(r, st.position[slot], st.position[slot + 1]))
+    mine = {s for a in agents for s in system.agents[a].slots}
+    for r, slots in system.ring_slots.items():
+        if not mine.intersection(slots):
+            continue
+        ring = system.rings[r]
+        for stage in range(ring.stages):
+            used = [b + stage for b in (*ring.full, *ring.empty) if b in system.reached]
+            if len({st.done[b] for b in used}) > 1 or any(st.count[b] or st.transfer[b] for b in used):
+                return Problem("unbalanced", agents[0], -1, used[0], data=(r, stage))
+    return None

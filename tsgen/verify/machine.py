@@ -1,0 +1,211 @@
+"""The abstract machine that the verifier runs: agents, barriers, memory cells, and the instructions between them.
+
+An *agent* is a set of warps that behave alike: a task instance in one CTA, its elected warp apart from the others where
+the difference matters, or one warp of a task whose warps are the lanes of a ring. Instructions are plain tuples, their
+first item an opcode; `tsgen.verify.code` writes them, `tsgen.verify.run` executes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tsgen.diagnostics import Span
+from tsgen.model.kernel import Kernel, Task, TaskInstance
+from tsgen.verify.symbols import Linear, Symbols
+
+# opcodes; the layout of each instruction stands behind it, `ref` is an index into System.steps
+(
+    WAIT,  # base, slots, stages, stride, lag, flags, ref   phase p // stages - lag of barrier base + p % stages
+    TRY,  # base, slots, stages, stride, lag, ref           the same test without blocking
+    ARRIVE,  # bases, slots, stages, stride, units, carry, opposite, lag, own, ref
+    ARM,  # bases, slots, stages, stride, units, bytes, ref
+    ACCESS,  # items, transfers, engine, ref
+    BRACKET,  # checks, ref
+    COMPLETE,  # engine, n, ref                          all but the last n groups of the engine are complete
+    NAMED_ARRIVE,  # barrier, slot, units, ref
+    NAMED_WAIT,  # barrier, slot, ref
+    LOOP_INIT,  # ref
+    LOOP,  # linear, step, exit, last, ref
+    END_LOOP,  # head
+    TILE_INIT,  # first, ref
+    TILE,  # stride, unknown, skip, exit, ref
+    END_TILE,  # stride, head
+    SKIPPABLE,  # exit, ref
+    GUARD,  # kind, period, start, head, exit, ref
+    WHEN,  # condition, value, exit, ref
+    SKIP,  # slots, linear, tile offset, ref
+    GRID_WAIT,  # ref
+    GRID_LAUNCH,  # ref
+    GRID_NEEDED,  # tensor, ref
+    END,
+) = range(23)
+
+# engines of accesses and completions
+SYNC, TX, BULK, CP_ASYNC, WGMMA, TCGEN05, TMEM_LD, TMEM_ST = range(8)
+ENGINE_NUMBERS = {
+    "generic": SYNC,
+    "tx": TX,
+    "bulk": BULK,
+    "cp_async": CP_ASYNC,
+    "wgmma": WGMMA,
+    "tcgen05": TCGEN05,
+    "tcgen05_ld": TMEM_LD,
+    "tcgen05_st": TMEM_ST,
+}
+ENGINE_NAMES = {v: k for k, v in ENGINE_NUMBERS.items()}
+
+# flags of a wait
+MARK, EARLY = 1, 2  # its passing must be known to whoever completes the next phase; it may skip phases
+
+# what an arrival carries beside what the agent knows
+CARRY_NOTHING, CARRY_UMMA, CARRY_CP_ASYNC = range(3)
+
+FIRST, LAST, EVERY = range(3)
+
+Instruction = tuple[Any, ...]  # an opcode and its operands, as listed above
+Box = tuple[tuple[int, int], ...]  # half-open interval of each dimension; () is everything
+
+
+class Item(NamedTuple):
+    """One access of a work. The cell is `base + (position of slot - back) % stages`; slot -1 has position 0."""
+
+    base: int
+    stages: int
+    slot: int
+    back: int
+    write: bool
+    boxes: tuple[Box, ...]  # by iteration, repeating
+    spread: str | None  # accesses of equal spread and box touch the same elements in the same threads
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """Where an instruction comes from."""
+
+    text: str
+    span: Span
+    agent: int
+    resource: str | None
+    method: str
+
+
+@dataclass
+class Agent:
+    """`warps` of them behave alike; `twin`: an access of one of them can race with the same access of another."""
+
+    task: Task
+    instance: TaskInstance
+    cta: int
+    kind: str  # all, lead, rest, lane
+    warps: int
+    lane: int
+    twin: bool
+    code: list[Instruction] = field(default_factory=list)
+    period: int = 1  # windows repeat after that many iterations
+    loop: tuple[int, int] = (-1, -1)  # pcs of LOOP and END_LOOP
+    queries: dict[int, int] = field(default_factory=dict)  # unknown -> last pc that asks for it
+    asks: dict[int, int] = field(default_factory=dict)  # condition -> last pc that asks for it
+    skips: frozenset[int] = frozenset()  # skip predicates of its tile loop
+    guards: tuple[tuple[int, int, int], ...] = ()  # kind, period, start of its guards
+    looks_back: bool = False  # it skips stages of the tile before
+    slots: list[int] = field(default_factory=list)  # its positions
+    groups: dict[int, int] = field(default_factory=dict)  # engine -> most groups that a completion leaves in flight
+
+    @property
+    def name(self) -> str:
+        return self.task.name if self.task.each is None else f"{self.task.name}[{self.instance.index}]"
+
+
+@dataclass(frozen=True)
+class BarrierInfo:
+    """One mbarrier or named barrier: `need` arrivals complete a phase."""
+
+    resource: str
+    instance: int
+    side: str  # full, empty, named
+    stage: int
+    cta: int
+    need: int
+    transactions: bool
+
+
+@dataclass(frozen=True)
+class FieldInfo:
+    """Memory that cells belong to. `private`: registers of one agent."""
+
+    resource: str
+    instance: int
+    field: str
+    private: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.resource}.{self.field}"
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A pipelined resource instance: which barriers guard it. Bases are indices of stage 0, by CTA."""
+
+    resource: str
+    instance: int
+    stages: int
+    full: tuple[int, ...]
+    empty: tuple[int, ...]
+    stride: int  # positions that share a lane differ by multiples of it
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A `when`: `key` decides it unless `test` does. `places`: what an outcome may depend on."""
+
+    key: str
+    per_iteration: bool
+    per_tile: bool
+    per_cta: bool
+    test: Test | None
+
+
+@dataclass(frozen=True)
+class Test:
+    """A comparison with zero, or a combination: `op` in < <= > >= == != and or not."""
+
+    op: str
+    form: Linear | None = None
+    loop: int = 0  # coefficient of the loop variable
+    parts: tuple[Test, ...] = ()
+
+
+@dataclass
+class System:
+    """Everything that does not change while the machine runs."""
+
+    kernel: Kernel
+    symbols: Symbols
+    ctas: int
+    agents: list[Agent] = field(default_factory=list)
+    barriers: list[BarrierInfo] = field(default_factory=list)
+    rings: list[Ring] = field(default_factory=list)
+    fields: list[FieldInfo] = field(default_factory=list)
+    cells: int = 0
+    cell_field: list[int] = field(default_factory=list)
+    cell_stage: list[int] = field(default_factory=list)
+    aliases: dict[int, tuple[int, ...]] = field(default_factory=dict)  # cell -> cells with common bytes
+    steps: list[StepInfo] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+    skips: list[Condition] = field(default_factory=list)
+    slots: int = 0
+    start: list[int] = field(default_factory=list)  # slot -> first position
+    slot_ring: list[int] = field(default_factory=list)  # slot -> ring, -1 for a named barrier
+    pdl: bool = False
+    named_users: list[tuple[int, int]] = field(default_factory=list)  # slot, named barrier
+    ring_slots: dict[int, list[int]] = field(default_factory=dict)  # slots that move, by ring
+    cell_users: list[set[int]] = field(default_factory=list)  # agents that touch a cell or its aliases
+    cell_writers: list[set[int]] = field(default_factory=list)
+    value_users: dict[int, set[int]] = field(default_factory=dict)  # barrier -> agents that must know its completions
+    reached: set[int] = field(default_factory=set)  # first barriers of rings that somebody arrives at
+    fixed_rings: frozenset[int] = frozenset()  # rings whose stages are not interchangeable: their bytes are shared
+    overlap: dict[tuple[int, Box, int, Box], bool] = field(default_factory=dict)
+    ranges: dict[int, tuple[int, int, tuple[int, ...], int]] = field(default_factory=dict)
+    tile_unknowns: dict[str, int] = field(default_factory=dict)  # queue -> unknown: how many tiles a CTA gets

@@ -1,0 +1,151 @@
+"""Memory as cells (one stage of one field in one CTA) and boxes within them; which cells share bytes."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tsgen.derive.memory import instance_name, instances
+from tsgen.derive.model import Derived
+from tsgen.derive.storage import bits, stages
+from tsgen.derive.unfold import Env, constant
+from tsgen.model.expr import Full, Index, Ref
+from tsgen.model.kernel import Field, Kernel
+from tsgen.verify.machine import Box, FieldInfo, System
+
+Key = tuple[int, str, int, str]  # CTA, resource, instance, field
+
+
+class Layout:
+    """Where each field's cells are. Registers get cells when an agent first touches them."""
+
+    def __init__(self, kernel: Kernel, derived: Derived, system: System) -> None:
+        self.kernel = kernel
+        self.system = system
+        self.bases: dict[Key, int] = {}
+        self.field_index: dict[Key, int] = {}
+        self._spans: dict[int, list[tuple[int, int, int]]] = {}  # space -> start, end, cell
+        smem = {b.name: (b.offset, b.size // b.stages) for b in derived.smem if not b.is_barrier}
+        tmem = {b.name: (b.offset, b.columns // b.stages) for b in derived.tmem}
+        for cta in range(system.ctas):
+            for resource in kernel.resources.values():
+                if resource.kind not in ("smem", "tmem"):
+                    continue
+                for index in range(instances(resource)):
+                    for field in resource.fields.values():
+                        if field.view is None:
+                            place = (smem if resource.kind == "smem" else tmem)[
+                                f"{instance_name(resource, index)}.{field.name}"
+                            ]
+                            self._add(cta, resource.kind, (resource.name, index), field, place, stages(resource))
+        self._find_aliases()
+
+    def _add(
+        self, cta: int, kind: str, owner: tuple[str, int], field: Field, place: tuple[int, int], count: int
+    ) -> None:
+        key = (cta, owner[0], owner[1], field.name)
+        self._cells(key, FieldInfo(owner[0], owner[1], field.name, False), count)
+        width = bits(self.kernel, field.dtype)
+        for stage in range(count):
+            cell = self.bases[key] + stage
+            start = place[0] + stage * place[1]
+            self.system.ranges[cell] = (start, width if kind == "smem" else -width, field.shape, place[1])
+            self._spans.setdefault(2 * cta + (kind == "tmem"), []).append((start, start + place[1], cell))
+
+    def _cells(self, key: Key, info: FieldInfo, count: int) -> None:
+        system = self.system
+        self.bases[key] = system.cells
+        self.field_index[key] = len(system.fields)
+        system.fields.append(info)
+        system.cells += count
+        system.cell_field += [len(system.fields) - 1] * count
+        system.cell_stage += range(count)
+
+    def _find_aliases(self) -> None:
+        found: dict[int, list[int]] = {}
+        for spans in self._spans.values():
+            spans.sort()
+            for i, (_, end, cell) in enumerate(spans):
+                for start, _, other in spans[i + 1 :]:
+                    if start >= end:
+                        break
+                    found.setdefault(cell, []).append(other)
+                    found.setdefault(other, []).append(cell)
+        self.system.aliases = {c: tuple(sorted(o)) for c, o in found.items()}
+
+    def shared(self, cta: int, owner: str, instance: int, field: str) -> tuple[int, int]:
+        """First cell and field index of a field in shared or tensor memory."""
+        key = (cta, owner, instance, field)
+        return self.bases[key], self.field_index[key]
+
+    def private(self, agent: int, owner: str, field: str) -> tuple[int, int]:
+        """The cell of an agent's registers."""
+        key = (-1 - agent, owner, 0, field)
+        if key not in self.bases:
+            self._cells(key, FieldInfo(owner, 0, field, True), 1)
+        return self.bases[key], self.field_index[key]
+
+    def response(self, cta: int, queue: str, count: int) -> tuple[int, int]:
+        """The cells of a queue's responses."""
+        key = (cta, queue, 0, "response")
+        if key not in self.bases:
+            self._cells(key, FieldInfo(queue, 0, "response", False), count)
+        return self.bases[key], self.field_index[key]
+
+
+def box_of(ref: Ref, field: Field, env: Env) -> Box:
+    """The window as intervals; a start without a value takes the whole dimension; () is the whole field."""
+    if ref.window is None:
+        return ()
+    box: list[tuple[int, int]] = []
+    for w, extent in zip(ref.window, field.shape, strict=False):
+        whole = (0, extent)
+        if isinstance(w, Full):
+            box.append(whole)
+        elif isinstance(w, Index):
+            at = constant(w.at, env)
+            box.append((at, at + 1) if isinstance(at, int) else whole)
+        else:
+            start, length = constant(w.start, env), constant(w.length, env)
+            fixed = isinstance(start, int) and isinstance(length, int)
+            box.append((start, start + length) if fixed else whole)  # type: ignore[operator,arg-type]
+    box += [(0, extent) for extent in field.shape[len(box) :]]
+    return () if all(b == (0, e) for b, e in zip(box, field.shape, strict=False)) else tuple(box)
+
+
+def union(a: Box, b: Box) -> Box:
+    """The smallest box around both."""
+    if not a or not b:
+        return ()
+    return tuple((min(x[0], y[0]), max(x[1], y[1])) for x, y in zip(a, b, strict=True))
+
+
+def boxes_overlap(a: Box, b: Box) -> bool:
+    """Whether two windows of one cell have an element in common."""
+    return all(x[0] < y[1] and y[0] < x[1] for x, y in zip(a, b, strict=False))
+
+
+def covers(a: Box, b: Box) -> bool:
+    """Whether window a contains window b of the same cell."""
+    return not a or (bool(b) and all(x[0] <= y[0] and y[1] <= x[1] for x, y in zip(a, b, strict=False)))
+
+
+def bytes_overlap(system: System, cell: int, box: Box, other: int, other_box: Box) -> bool:
+    """Whether windows of two different cells have bytes (or columns of tensor memory) in common, by their hulls."""
+    start, end = _hull(system, cell, box)
+    other_start, other_end = _hull(system, other, other_box)
+    return start < other_end and other_start < end
+
+
+def _hull(system: System, cell: int, box: Box) -> tuple[int, int]:
+    start, width, shape, size = system.ranges[cell]
+    if not box:
+        return start, start + size
+    if width < 0:  # tensor memory: columns of 32 bits, rows are lanes
+        low, high = box[-1]
+        return start + low * -width // 32, start + -(-high * -width // 32)
+    first = last = 0
+    for (low, high), i in zip(box, range(len(shape)), strict=True):
+        step = prod(shape[i + 1 :])
+        first += low * step
+        last += (high - 1) * step
+    return start + first * width // 8, start + -(-(last + 1) * width // 8)

@@ -1,0 +1,127 @@
+"""What changes while the machine runs. Knowledge is a bit set: one bit (a *token*) for each event that can matter later.
+
+An agent knows the tokens in its mask; an arrival hands its mask to the barrier, a wait takes the barrier's. So token t is
+in the mask of agent a exactly if event t happens before a's next step in every execution.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+from tsgen.verify.machine import Box, System
+
+GRID = 1  # the token of a griddepcontrol.wait
+ALWAYS = 2  # the token of what everybody knows
+
+
+class Record(NamedTuple):
+    """An access that later ones may race with."""
+
+    token: int
+    agent: int
+    write: bool
+    box: Box
+    engine: int
+    spread: str | None
+    ref: int
+
+
+class Wait(NamedTuple):
+    """An agent passed a wait on the last complete phase of a barrier."""
+
+    token: int
+    agent: int
+    ref: int
+
+
+class Decision(NamedTuple):
+    """Something the environment chooses: `kind` is value, condition or skip."""
+
+    kind: str
+    what: int  # unknown or condition
+    tile: int
+    cta: int
+    iteration: int
+
+
+class Problem(NamedTuple):
+    """What went wrong: `kind` names it, `agent` did it at `ref`; the rest depends on the kind."""
+
+    kind: str
+    agent: int
+    ref: int
+    barrier: int = -1
+    other: int = -1  # another agent
+    other_ref: int = -1
+    data: tuple[Any, ...] = ()
+
+
+Path = Optional[tuple["Path", Decision, int]]  # the decisions that led to a state, last first
+
+
+class State:
+    """The machine between two steps. Everything inside the lists is immutable, so that a copy is a copy of lists."""
+
+    __slots__ = (
+        "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact", "iteration", "known", "last",
+        "low", "path", "pc", "position", "previous", "skipped", "tile", "tokens", "transfer", "twin", "value", "waits",
+    )  # fmt: skip
+
+    def __init__(self, system: System) -> None:
+        agents, barriers = len(system.agents), len(system.barriers)
+        self.pc = [0] * agents
+        self.iteration = [0] * agents
+        self.tile = [0] * agents
+        self.skipped = [False] * agents
+        self.known = [ALWAYS] * agents  # masks
+        self.twin = [0] * agents  # tokens of the same accesses by a sibling warp
+        self.engines: list[tuple[tuple[int, ...], ...]] = [_IDLE] * agents
+        self.debts: list[tuple[tuple[int, int, Decision], ...]] = [()] * agents
+        self.position = list(system.start)
+        self.done = [0] * barriers  # complete phases
+        self.count = [0] * barriers  # arrivals in the current phase
+        self.transfer = [0] * barriers  # bytes announced and not yet written in the current phase
+        self.current = [0] * barriers  # mask of the current phase
+        self.last = [0] * barriers  # mask of the last complete phase
+        self.value = [ALWAYS] * barriers  # token of the last completion
+        self.previous = [ALWAYS] * barriers  # token of the one before
+        self.waits: list[tuple[Wait, ...]] = [()] * barriers
+        self.cells: list[tuple[Record, ...]] = [()] * system.cells
+        self.tokens = 2
+        self.low: dict[Decision, int] = {}  # least value of an unknown that is not decided yet
+        self.exact: dict[Decision, int] = {}
+        self.decided: dict[Decision, bool] = {}
+        self.cost = 0  # how often the environment chose to go on
+        self.path: Path = None
+
+    def copy(self) -> State:
+        new = State.__new__(State)
+        new.pc = self.pc[:]
+        new.iteration = self.iteration[:]
+        new.tile = self.tile[:]
+        new.skipped = self.skipped[:]
+        new.known = self.known[:]
+        new.twin = self.twin[:]
+        new.engines = self.engines[:]
+        new.debts = self.debts[:]
+        new.position = self.position[:]
+        new.done = self.done[:]
+        new.count = self.count[:]
+        new.transfer = self.transfer[:]
+        new.current = self.current[:]
+        new.last = self.last[:]
+        new.value = self.value[:]
+        new.previous = self.previous[:]
+        new.waits = self.waits[:]
+        new.cells = self.cells[:]
+        new.tokens = self.tokens
+        new.low = self.low.copy()
+        new.exact = self.exact.copy()
+        new.decided = self.decided.copy()
+        new.cost = self.cost
+        new.path = self.path
+        return new
+
+
+# by engine number: tokens of groups in flight, oldest first (bulk: then those whose source is free but not the rest)
+_IDLE: tuple[tuple[int, ...], ...] = ((),) * 8

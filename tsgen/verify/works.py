@@ -1,0 +1,361 @@
+"""Works -> accesses of the machine: which cells, through which engine, completed by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
+from tsgen.derive.memory import instances
+from tsgen.derive.storage import root, stages, window_bytes
+from tsgen.derive.unfold import Env, Node, calls, index_of, work_env
+from tsgen.derive.uses import cta_group, peer_axis, tx_bytes
+from tsgen.model.algebra import NotConstant, NoValue, evaluate
+from tsgen.model.expr import Ref, children, names
+from tsgen.model.kernel import CopyArg, Field, Resource, Work
+from tsgen.model.ops import OPS, Access, accesses, copies
+from tsgen.model.steps import CallStep
+from tsgen.verify.build import Builder
+from tsgen.verify.machine import (
+    ACCESS,
+    BRACKET,
+    ENGINE_NUMBERS,
+    GRID_NEEDED,
+    SYNC,
+    TCGEN05,
+    TMEM_LD,
+    TMEM_ST,
+    TX,
+    WGMMA,
+    Agent,
+    Box,
+    Item,
+)
+from tsgen.verify.pipes import Pipes
+from tsgen.verify.regions import box_of, union
+from tsgen.verify.spread import spread_of
+
+_ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
+_MAX_PERIOD = 64
+PRODUCE, CONSUME, PROXY = range(3)  # kinds of brackets
+OWN = "warp registers"  # spread of registers: no other warp has them
+
+
+class Works:
+    """Writes one agent's works."""
+
+    def __init__(
+        self, builder: Builder, index: int, agent: Agent, pipes: Pipes, ref: Callable[[CallStep], int]
+    ) -> None:
+        self.b = builder
+        self.kernel = builder.kernel
+        self.system = builder.system
+        self.layout = builder.layout
+        self.agent = agent
+        self.index = index
+        self.pipes = pipes
+        self.ref = ref
+        self.loop: tuple[str, int, int] | None = None
+        self.registers: set[tuple[str, str]] = set()
+        after = [e.downstream for e in self.kernel.graph if self._is_pdl(e.upstream)]
+        self.after_grid = set(after)
+
+    def _is_pdl(self, name: str) -> bool:
+        return name in self.kernel.resources and self.kernel.resources[name].kind == "pdl"
+
+    def prepare(self, program: tuple[Node, ...]) -> None:
+        """Finds the register fields that asynchronous engines touch: only they can race with their own task."""
+        for node in calls(program):
+            assert isinstance(node.step, CallStep)
+            work = self.kernel.work(node.step.target, node.step.method) if node.step.kind == "work" else None
+            for access in accesses(work) if work is not None else ():
+                if access.engine in _ASYNC_REGISTERS and self._kind(access.ref) == "rmem":
+                    self.registers.add((access.ref.resource or "", access.ref.name))
+
+    def _kind(self, ref: Ref) -> str:
+        return self.kernel.resources[ref.resource].kind if ref.resource is not None else "tensor"
+
+    def enter_loop(self, var: str, start: int | None, step: int) -> None:
+        self.loop = None if start is None else (var, start, step)
+
+    def leave_loop(self) -> None:
+        self.loop = None
+
+    # ---- a call ------------------------------------------------------------------------------------------------
+
+    def work(self, node: Node) -> None:
+        step = node.step
+        assert isinstance(step, CallStep)
+        work = self.kernel.work(step.target, step.method)
+        if work is None:
+            return
+        elected = (OPS[work.op].issue == "elected") if work.op is not None else work.engine in ("tx", "bulk", "tcgen05")
+        idle = elected and work.scope != "warp" and (self.agent.kind == "rest" or self.agent.lane > 0)
+        ref = self.ref(step)
+        self._brackets(work, node, ref)
+        if idle:
+            return
+        found = list(accesses(work))
+        for access in found:
+            if access.ref.resource is None and access.ref.name in self.after_grid and self.system.pdl:
+                self._emit(GRID_NEEDED, access.ref.name, ref)
+        by_engine: dict[int, list[Item]] = {}
+        for access in found:
+            engine = ENGINE_NUMBERS[access.engine]
+            by_engine.setdefault(engine, []).extend(self._items(work, access, node))
+        transfers = self._transfers(work, node)
+        if transfers:
+            by_engine.setdefault(TX, [])
+        for engine in sorted(by_engine):
+            items = tuple(by_engine[engine])
+            if items or (engine == TX and transfers) or engine not in (SYNC, TX):
+                self._emit(ACCESS, items, transfers if engine == TX else (), engine, ref)
+
+    def queue(self, node: Node) -> None:
+        """`fetch_work_tile` writes 16 bytes into every CTA, `get_and_advance_work_tile` reads them."""
+        step = node.step
+        assert isinstance(step, CallStep)
+        resource = self.kernel.resources.get(step.target)
+        ring = self.pipes.ring(step.target, 0)
+        if resource is None or ring is None:
+            return
+        ref = self.ref(step)
+        slot = self.pipes.slot(step.target, 0)
+        if step.method == "fetch_work_tile":
+            if self.agent.kind == "rest":
+                return
+            items, transfers = [], []
+            for cta in range(self.system.ctas):
+                base, _ = self.layout.response(cta, step.target, ring.stages)
+                items.append(Item(base, ring.stages, slot + ACQUIRE, 1, True, ((),), None))
+                transfers.append((ring.full[cta], slot + ACQUIRE, ring.stages, 1, 16))
+            self._emit(ACCESS, tuple(items), tuple(transfers), TX, ref)
+        else:
+            base, _ = self.layout.response(self.agent.cta, step.target, ring.stages)
+            self._emit(ACCESS, (Item(base, ring.stages, slot + WAIT, 1, False, ((),), None),), (), SYNC, ref)
+
+    def _emit(self, *ins: object) -> None:
+        self.agent.code.append(ins)
+
+    # ---- positions ---------------------------------------------------------------------------------------------
+
+    def _position(self, name: str, instance: int, producer: bool) -> tuple[int, int, int]:
+        """Slot, how far back, and stages of the stage that a work on a resource touches; slot -1 without a pipeline."""
+        ring = self.pipes.ring(name, instance)
+        if ring is None:
+            return -1, 0, 1
+        pipeline = self.kernel.resources[name].pipeline
+        assert pipeline is not None
+        base = self.pipes.slot(name, instance)
+        opening, closing = (ACQUIRE, COMMIT) if producer else (WAIT, RELEASE)
+        if (name, instance, "acquire" if producer else "wait") in self.pipes.has:
+            return base + opening, pipeline.interleave_stride[opening], ring.stages
+        return base + closing, 0, ring.stages
+
+    def _producer_side(self, work: Work, ref: Ref, write: bool, instance: int) -> bool:
+        if ref.resource == work.owner:
+            return work.role == "producer"
+        return write and (ref.resource or "", instance, "acquire") in self.pipes.has
+
+    def _brackets(self, work: Work, node: Node, ref: int) -> None:
+        """Works want their stages held: between acquire and commit, or between wait and release."""
+        if work.auxiliary:
+            return
+        wanted: dict[tuple[str, int], bool] = {}
+        env = work_env(self.kernel, node, work)
+        if work.owner in self.kernel.resources:
+            wanted[work.owner, node.instance] = work.role == "producer"
+        for access in accesses(work):
+            owner = access.ref.resource
+            if owner is not None:
+                instance = self._instance(work, access.ref, node, env)
+                wanted.setdefault(
+                    (owner, instance), self._producer_side(work, access.ref, access.mode == "write", instance)
+                )
+        checks = []
+        for (name, instance), producer in wanted.items():
+            ring = self.pipes.ring(name, instance)
+            if ring is None:
+                continue
+            base = self.pipes.slot(name, instance)
+            opening, closing = ("acquire", "commit") if producer else ("wait", "release")
+            slots = (base + ACQUIRE, base + COMMIT) if producer else (base + WAIT, base + RELEASE)
+            if (name, instance, opening) in self.pipes.has:
+                if (name, instance, closing) in self.pipes.has:
+                    checks.append((PRODUCE if producer else CONSUME, slots[0], slots[1], -1, 0))
+            else:
+                full = (ring.empty if producer else ring.full)[self.agent.cta]
+                checks.append((PROXY, slots[1], int(producer), full, ring.stages))
+        if checks:
+            self._emit(BRACKET, tuple(checks), ref)
+
+    def _instance(self, work: Work, ref: Ref, node: Node, env: Env) -> int:
+        """Which instance of its resource a reference means: its own index, or the call's for the owner and its like."""
+        if ref.instance is not None:
+            return index_of(ref.instance, env)
+        return node.instance if ref.resource == work.owner else 0
+
+    # ---- accesses ----------------------------------------------------------------------------------------------
+
+    def _items(self, work: Work, access: Access, node: Node) -> list[Item]:
+        ref = access.ref
+        if ref.resource is None:
+            return []
+        owner = self.kernel.resources[ref.resource]
+        write = access.mode == "write"
+        if owner.kind == "rmem":
+            if (ref.resource, ref.name) not in self.registers:
+                return []
+            cell, _ = self.layout.private(self.index, ref.resource, ref.name)
+            return [Item(cell, 1, -1, 0, write, self._boxes(work, ref, owner.fields[ref.name], node), OWN)]
+        env = work_env(self.kernel, node, work)
+        instance = self._instance(work, ref, node, env)
+        if owner.kind not in ("smem", "tmem") or not 0 <= instance < instances(owner):
+            return []
+        written = owner.fields[ref.name]
+        field = root(self.kernel, written)
+        view = written.view
+        at = instance if view is None or view.instance is None else index_of(view.instance, env)
+        boxes = self._boxes(work, ref, field, node) if view is None or view.window is None else ((),)
+        slot, back, count = self._position(ref.resource, instance, self._producer_side(work, ref, write, instance))
+        target = self.kernel.resources[field.owner]
+        count = min(count, stages(target))
+        parts = self._places(work, access, env)
+        spread = spread_of(self.kernel, work, access.engine)
+        if spread is not None and work.scope == "warp" and self._own_rows(work, node):
+            spread = f"warp {spread}"
+        found = []
+        for cta, part, of in parts:
+            cell, _ = self.layout.shared(cta, field.owner, at if target.each is not None else 0, field.name)
+            cut = tuple(self._part(b, field, part, of) for b in boxes)
+            found.append(Item(cell, count, slot if stages(target) > 1 or count > 1 else -1, back, write, cut, spread))
+        return found
+
+    def _part(self, box: Box, field: Field, part: int, of: int) -> Box:
+        """A multicast copy is split among the CTAs: each loads one part of the rows for all."""
+        if of == 1 or not field.shape or field.shape[0] % of:
+            return box
+        rows = field.shape[0] // of
+        whole = box or tuple((0, e) for e in field.shape)
+        return ((part * rows, (part + 1) * rows), *whole[1:])
+
+    def _places(self, work: Work, access: Access, env: Env) -> list[tuple[int, int, int]]:
+        """CTAs whose memory an access touches, and which part of the window."""
+        cta = self.agent.cta
+        if work.op == "tma_load" and access.mode == "write":
+            copy = next((c for c in copies(work) if c.to is access.ref or c.to == access.ref), None)
+            if copy is not None and copy.multicast is not None:
+                return self._shares(copy)
+        if work.op == "peer_store" and access.mode == "write":
+            return [(c, 0, 1) for c in self.b.along(cta, {peer_axis(work)})]
+        if cta_group(work, env) == 2 and self._kind(access.ref) in ("smem", "tmem"):
+            return [(c, 0, 1) for c in self.b.pair(cta)]
+        return [(cta, 0, 1)]
+
+    def _shares(self, copy: CopyArg) -> list[tuple[int, int, int]]:
+        assert copy.multicast is not None
+        group = self.b.along(self.agent.cta, {copy.multicast})
+        return [(c, group.index(self.agent.cta), len(group)) for c in group]
+
+    def _transfers(self, work: Work, node: Node) -> tuple[tuple[int, int, int, int, int], ...]:
+        """Bytes that arrive on full barriers: barrier, slot, stages, back, bytes."""
+        engine = work.engine if work.op is None else OPS[work.op].engine
+        ring = self.pipes.ring(work.owner, node.instance)
+        if engine != "tx" or ring is None:
+            return ()
+        env = work_env(self.kernel, node, work)
+        slot, back, count = self._position(work.owner, node.instance, True)
+        here = self.agent.cta
+        found: dict[int, int] = {}
+        share = self.agent.warps if work.scope == "warp" else 1
+        if work.op == "tma_load":
+            for copy in copies(work):
+                n = window_bytes(self.kernel, copy.to, env) * share
+                places = [(here, 0, 1)] if copy.multicast is None else self._shares(copy)
+                for cta, _, of in places:
+                    target = self.pipes.pair(work.owner, cta)[0]
+                    found[target] = found.get(target, 0) + n // of
+        elif work.op == "peer_store":
+            peers = self.b.along(here, {peer_axis(work)})
+            whole = tx_bytes(self.kernel, work, env, 1) // max(1, len(peers))
+            for cta in peers:
+                found[cta] = self._own_share(whole)
+        else:
+            found[here] = tx_bytes(self.kernel, work, env, 1) * share
+        return tuple((ring.full[cta], slot, count, back, n) for cta, n in found.items())
+
+    def _own_share(self, nbytes: int) -> int:
+        """The agent's part of bytes that all threads of the task store."""
+        warps = self.agent.instance.num_warps
+        part = nbytes * self.agent.warps // warps
+        return part if self.agent.kind != "rest" else nbytes - nbytes // warps
+
+    # ---- windows -----------------------------------------------------------------------------------------------
+
+    def _boxes(self, work: Work, ref: Ref, field: Field, node: Node) -> tuple[Box, ...]:
+        """The window in each iteration, up to where it repeats. What has no value there takes the whole dimension."""
+        if ref.window is None:
+            return ((),)
+        if self.loop is None or not self._moves(work, ref, node):
+            return (self._box(work, ref, field, node),)
+        var, start, step = self.loop
+        boxes = [
+            self._box(work, ref, field, node._replace(env={**node.env, var: start + i * step}))
+            for i in range(2 * _MAX_PERIOD)
+        ]
+        for period in range(1, _MAX_PERIOD + 1):
+            if all(boxes[i] == boxes[i + period] for i in range(2 * _MAX_PERIOD - period)):
+                self.agent.period = _lcm(self.agent.period, period)
+                return tuple(boxes[:period])
+        return (self._box(work, ref, field, node),)
+
+    def _moves(self, work: Work, ref: Ref, node: Node) -> bool:
+        assert self.loop is not None and isinstance(node.step, CallStep)
+        used = {n for e in children(ref) for n in names(e)}
+        for take in (*work.takes, *work.static):
+            if take in used and take in node.step.args:
+                used |= names(node.step.args[take].expr)
+        return self.loop[0] in used
+
+    def _box(self, work: Work, ref: Ref, field: Field, node: Node) -> Box:
+        env = {**work_env(self.kernel, node, work), **self._ranks(), "warps": self.agent.instance.num_warps}
+        if work.scope != "warp":
+            return box_of(ref, field, env)
+        first = self.agent.lane
+        box = box_of(ref, field, {**env, "warp": first})
+        for warp in range(first + 1, first + self.agent.warps):
+            box = union(box, box_of(ref, field, {**env, "warp": warp}))
+        return box
+
+    def _ranks(self) -> dict[str, int]:
+        """Coordinates of clustered axes, as their place in the cluster: what windows of shared memory can depend on."""
+        here = self.b.coordinates(self.agent.cta)
+        return {
+            a.name: here[a.name] for a in self.kernel.launch.axes if a.cluster > 1 and self._spans(a.extent, a.cluster)
+        }
+
+    def _spans(self, extent: object, cluster: int) -> bool:
+        try:
+            return evaluate(extent, self.kernel.env) == cluster  # type: ignore[arg-type]
+        except (NotConstant, NoValue):
+            return False
+
+    def _own_rows(self, work: Work, node: Node) -> bool:
+        """Whether the windows of two warps are disjoint."""
+        env = work_env(self.kernel, node, work)
+        for access in accesses(work):
+            owner: Resource | None = self.kernel.resources.get(access.ref.resource or "")
+            if owner is not None and owner.kind in ("smem", "tmem"):
+                field = root(self.kernel, owner.fields[access.ref.name])
+                one, two = (box_of(access.ref, field, {**env, "warp": w}) for w in (0, 1))
+                if one == two or not one or all(a[0] < b[1] and b[0] < a[1] for a, b in zip(one, two, strict=True)):
+                    return False
+        return True
+
+
+def _lcm(a: int, b: int) -> int:
+    from math import lcm
+
+    return lcm(a, b)
+
+
+__all__ = ["CONSUME", "PRODUCE", "PROXY", "TCGEN05", "TMEM_LD", "TMEM_ST", "WGMMA", "Works"]
