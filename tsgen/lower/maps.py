@@ -16,7 +16,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.mma import a_operand, accumulator, fragment
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py_factor
-from tsgen.model.algebra import canonical, prune, substitute
+from tsgen.model.algebra import canonical, is_constant, prune, substitute
 from tsgen.model.expr import Binary, Call, Expr, Full, Index, Name, Placed, Ref, Slice, text, walk
 from tsgen.model.kernel import Assign, Field, Work
 from tsgen.model.ops import accesses, assigns
@@ -100,6 +100,9 @@ def lower_map(s: TaskState, w: Work, step: CallStep, arguments: dict[str, str], 
     statements = _statements(s, w)
     if not statements:
         return None
+    filled = _fill(s, w, statements)
+    if filled is not None:
+        return Statement("ops/call", filled, s.note(step))
     f = _Function(s, w, part=part is not None)
     pack = _pack(f, statements) if part is None else None
     lines = pack if pack is not None else _lines(f, statements)
@@ -126,6 +129,18 @@ def lower_map(s: TaskState, w: Work, step: CallStep, arguments: dict[str, str], 
     if part is not None:
         args[-1] = part
     return Statement("ops/call", {"function": b.functions[name].values["name"], "args": args}, s.note(step))
+
+
+def _fill(s: TaskState, w: Work, statements: list[tuple[Assign, Expr]]) -> dict[str, object] | None:
+    """`c = 0.0` alone: the register tensor's own fill."""
+    if len(statements) != 1 or f"set.{statements[0][0].name}" not in w.spans:
+        return None
+    a, e = statements[0]
+    if not is_constant(e, s.scope.env):
+        return None
+    printer = Printer(s.scope, lambda leaf: Leaf("", "scalar", "float"), w.span)
+    name = fragment(s, s.builder.field(Ref(w.owner, None, a.name)))
+    return {"function": f"{name}.fill", "args": [printer.float(e)]}
 
 
 def _is_identity(s: TaskState, w: Work, a: Assign, e: Expr) -> bool:

@@ -12,6 +12,7 @@ _TEMPLATE_NAMES = (
     "cluster cluster_tiles clusters cta_rank erf fold gelu gelu_tanh make_fake_stream make_fake_tensor mma "
     "need nth quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
     "stream tid tile tile_coord torch warp_idx left_out part r c "
+    "pool store_pairs "
 )
 RESERVED = frozenset(_TEMPLATE_NAMES.split())
 

@@ -55,6 +55,7 @@ class SmemField:
     swizzle: int  # bytes
     align: int  # bytes
     note: str
+    at: str | None = None  # constant with its offset in bytes, where fields share memory
 
 
 @frozen

@@ -11,6 +11,7 @@ from tsgen.lower.mentions import mentions
 from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_size, cluster_text, clustered, tile_count
+from tsgen.lower.smem import aliased, pool_bytes
 from tsgen.model.expr import Expr, Name
 
 
@@ -44,7 +45,12 @@ def lower_setup(
         )
         dtypes = {f.dtype for f in b.fields.values() if f.swizzle}
         passed = [p.name for p in b.kernel.params.values() if p.decided_by_caller and b.constants[p.name] in dtypes]
-        values_ = {"fields": list(b.fields.values()), "barriers": barriers, "layout_args": ", ".join(passed)}
+        values_ = {
+            "fields": list(b.fields.values()),
+            "barriers": barriers,
+            "layout_args": ", ".join(passed),
+            "pool": pool_bytes(b) if b.fields and aliased(b) else None,
+        }
         out.append(Statement("setup/smem", values_, note))
     out += pipes
     shape = f"({', '.join(_cluster_shape(b))})" if clustered(b) else None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from tsgen.derive.model import SmemBlock
 from tsgen.frozen import frozen
 from tsgen.lower.context import Builder
+from tsgen.lower.errors import refuse
 from tsgen.lower.program import SmemField
 from tsgen.lower.pyexpr import Scope, py, py_factor, tile_index
 from tsgen.model.algebra import canonical
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice, Window
+from tsgen.model.expr import Const, Expr, Full, Index, Name, Ref, Slice, Window
 from tsgen.model.kernel import Field
 from tsgen.model.ops import accesses
 
@@ -42,10 +44,38 @@ def smem_field(b: Builder, ref: Ref) -> SmemField:
         swizzle=swizzle,
         align=1024 if swizzle else max(16, field.align or 0),
         note=b.note(field.span.line, ""),
+        at=_offset(b, field) if aliased(b) else None,
     )
     if swizzle:
         b.needs.add("warpgroup")
     return b.fields[key]
+
+
+def aliased(b: Builder) -> bool:
+    """Whether fields share shared memory: then all are placed in one allocation, at the derived offsets."""
+    kernel = b.kernel
+    return any(kernel.resources[m.resource].kind == "smem" for a in kernel.memory.aliases for p in a.phases for m in p)
+
+
+def _offset(b: Builder, field: Field) -> str:
+    """The constant with the field's offset in the allocation."""
+    decided = b.kernel.params.get(field.dtype.id) if isinstance(field.dtype, Name) else None
+    if decided is not None and decided.decided_by_caller and len({DTYPES[str(c)].bits for c in decided.choices}) > 1:
+        refuse(f"memory.alias over `{field.owner}.{field.name}`, whose size the caller's dtype decides", field.span)
+    block = next(x for x in b.derived.smem if x.name == f"{field.owner}.{field.name}")
+    others = [x.name for x in b.derived.smem if not x.is_barrier and x is not block and _overlap(x, block)]
+    comment = f"bytes from the start; shares them with {', '.join(others)}" if others else None
+    return b.constant(f"{field.owner}_{field.name}_at".upper(), str(block.offset), comment)
+
+
+def _overlap(a: SmemBlock, b: SmemBlock) -> bool:
+    return a.offset < b.offset + b.size and b.offset < a.offset + a.size
+
+
+def pool_bytes(b: Builder) -> str:
+    """The constant with the size of the one allocation."""
+    size = max(x.offset + x.size for x in b.derived.smem if not x.is_barrier)
+    return b.constant("SMEM_BYTES", str(size), "all fields")
 
 
 def slot(b: Builder, ref: Ref, stage: str | None, scope: Scope) -> str:

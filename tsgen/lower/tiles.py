@@ -6,6 +6,7 @@ from tsgen.frozen import frozen
 from tsgen.lower.context import TaskState, TileToken, join
 from tsgen.lower.elements import element, picks_element, store_element
 from tsgen.lower.errors import refuse
+from tsgen.lower.fragments import store_fragment
 from tsgen.lower.matrix import store_matrix
 from tsgen.lower.mma import accumulator, fragment, ref_of
 from tsgen.lower.program import Statement
@@ -68,6 +69,8 @@ def store(s: TaskState, w: Work, step: CallStep, stage: str | None) -> list[Stat
         field = s.builder.field(value)
         if accumulator(s.builder, field) is not None and target.resource is not None:
             return store_matrix(s, w, step, target, value, stage)
+        if accumulator(s.builder, field) is not None:
+            return store_fragment(s, w, step, target, value)
     refuse(f"the store `{w.owner}.{w.name}`", w.span)
 
 

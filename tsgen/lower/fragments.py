@@ -1,0 +1,61 @@
+"""WGMMA fragments to global memory, straight from registers: a thread's pairs of neighbouring columns."""
+
+from __future__ import annotations
+
+from tsgen.lower.context import TaskState, join
+from tsgen.lower.errors import refuse
+from tsgen.lower.mma import accumulator, fragment, mma_thread, tiled_mma
+from tsgen.lower.program import Statement
+from tsgen.lower.pyexpr import Scope, py, py_factor, tile_index
+from tsgen.model.algebra import canonical
+from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice
+from tsgen.model.kernel import Work
+from tsgen.model.steps import CallStep
+
+PAIR = 2  # columns that a thread owns side by side
+
+
+def store_fragment(s: TaskState, w: Work, step: CallStep, target: Ref, value: Ref) -> list[Statement]:
+    """A whole accumulator to a window of a tensor, cut at the tensor's edges. Rows lie at even multiples of elements."""
+    b = s.builder
+    field = b.field(value)
+    owner = accumulator(b, field)
+    assert owner is not None
+    if value.window is not None:
+        refuse("a store of part of a WGMMA accumulator to global memory", w.span, "stage it in shared memory")
+    if "where" in w.args:
+        refuse("`where` on a store of a WGMMA accumulator", w.span)
+    tensor = b.kernel.tensors[target.name]
+    window = target.window if target.window is not None else tuple(Full() for _ in tensor.shape)
+    if tensor.major != len(tensor.shape) - 1 or isinstance(window[-1], Index):
+        refuse("a tile whose last dimension is not the tensor's contiguous one", w.span)
+    name = b.tensor(target.name)
+    b.vectors[target.name] = max(b.vectors.get(target.name, 1), PAIR)
+    picked = [s.py(x.at) if isinstance(x, Index) else "None" for x in window]
+    view = name if all(p == "None" for p in picked) else f"{name}[{join(picked)}]"
+    dims = [(x, e) for x, e in zip(window, tensor.shape, strict=True) if not isinstance(x, Index)]
+    coordinates, limits = [], []
+    for (x, extent), rows in zip(dims, field.shape[-2:], strict=True):
+        start: Expr = x.start if isinstance(x, Slice) else Const(0)
+        length = x.length if isinstance(x, Slice) else extent
+        index = tile_index(start, length, s.scope)
+        if canonical(length, s.scope.env).value != rows or index is None:
+            refuse(f"a store of an accumulator of {list(field.shape)} to this window", w.span)
+        coordinates.append(index)
+        limit = py(extent, s.scope)
+        limits.append(limit if index == "0" else f"{limit} - {py_factor(start, s.scope)}")
+    thread = mma_thread(s, tiled_mma(s, owner.work))
+    tile = join(py(d, Scope(b.kernel.env, b.constants)) for d in field.dims[-2:])
+    key = ("coordinates", thread, tile)
+    if key not in s.prelude:
+        at = s.names.new(f"{field.owner}_{field.name}_at")
+        text = f"{thread}.partition_C(cute.make_identity_tensor(({tile})))"
+        s.prelude[key] = Statement("setup/assign", {"name": at, "text": text})
+    b.functions.setdefault("store_pairs", Statement("functions/store_pairs"))
+    args = [
+        fragment(s, field),
+        f"{thread}.partition_C(cute.local_tile({view}, ({tile}), ({join(coordinates)})))",
+        str(s.prelude[key].values["name"]),
+        *limits,
+    ]
+    return [Statement("ops/call", {"function": "store_pairs", "args": args}, s.note(step))]
