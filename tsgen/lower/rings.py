@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from tsgen.derive.arrivals import COMMIT
+from tsgen.frozen import frozen
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
 from tsgen.lower.positions import group_of
@@ -21,7 +21,7 @@ EMITTED = ("tma_async", "async_async")
 Producer = Literal["tma", "cp_async", "async"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Ring:
     """How code reaches the mbarriers of a pipelined resource: through `pipeline`, or as plain pointers.
 
