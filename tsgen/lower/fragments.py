@@ -16,7 +16,7 @@ PAIR = 2  # columns that a thread owns side by side
 
 
 def store_fragment(s: TaskState, w: Work, step: CallStep, target: Ref, value: Ref) -> list[Statement]:
-    """A whole accumulator to a window of a tensor, cut at the tensor's edges. Rows lie at even multiples of elements."""
+    """A whole accumulator to a window of a tensor, cut at the tensor's edges. Rows start at even elements."""
     b = s.builder
     field = b.field(value)
     owner = accumulator(b, field)
