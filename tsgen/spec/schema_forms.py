@@ -64,4 +64,8 @@ def names(doc: str, *, least: int = 0) -> Schema:
 
 
 def word(words: tuple[str, ...], doc: str) -> Schema:
-    return {"type": "string", "enum": list(words), "title": "a word", "description": doc}
+    short = len(words) <= 6
+    title = (
+        " or ".join([", ".join(f"`{w}`" for w in words[:-1]), f"`{words[-1]}`"]) if short and words[1:] else "a word"
+    )
+    return {"type": "string", "enum": list(words), "title": title, "description": doc}

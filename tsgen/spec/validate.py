@@ -199,16 +199,17 @@ class _Validator:
     def mapping(self, node: MapNode, s: Schema, key: str | None, key_span: Span) -> None:
         properties = cast("dict[str, Schema]", s.get("properties", {}))
         extra = s.get("additionalProperties")
-        what = _quoted(key) if key is not None else cast(str, s["title"])
+        title = cast(str, s["title"])
+        what = _quoted(key) if key is not None and title.startswith("a mapping") else title
         for name in _required(s):
             if name not in node.entries:
                 doc = self.doc(properties[name])
-                self.found.append(rules_schema.missing_key(name, cast(str, s["title"]), doc, key_span))
+                self.found.append(rules_schema.missing_key(name, what, doc, key_span))
         least, most = cast(int, s.get("minProperties", 0)), cast("int | None", s.get("maxProperties"))
         count = len(node.entries)
         if count < least or (most is not None and count > most):
             expected = f"{least}" if least == most else f"at least {least}"
-            self.found.append(rules_schema.wrong_count(what, expected, count, key_span))
+            self.found.append(rules_schema.wrong_count(_quoted(key) if key else title, expected, count, key_span))
         for name, span, value in node.items():
             if name in properties:
                 self.check(value, properties[name], name, span)
@@ -218,8 +219,7 @@ class _Validator:
                 self.check(value, extra, name, span)
             else:
                 near = _near(name, properties)
-                title = cast(str, s["title"])
-                self.found.append(rules_schema.unknown_key(name, title, near, tuple(properties), span))
+                self.found.append(rules_schema.unknown_key(name, what, near, tuple(properties), span))
 
     def doc(self, s: Schema) -> str | None:
         return cast("str | None", s.get("description") or self.resolved(s).get("description"))

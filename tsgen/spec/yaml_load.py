@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import yaml
 
@@ -90,6 +91,8 @@ class _Reader:
         items: list[Node] = []
         while not isinstance(e := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(e, depth + 1))
+        if event.flow_style:
+            self.cut_item(items)
         return ListNode(tuple(items), _collection_span(event, e, items[0].span if items else None))
 
     def mapping(self, event: yaml.CollectionStartEvent, depth: int) -> MapNode:
@@ -108,8 +111,7 @@ class _Reader:
                 merged += [m for m in sources if isinstance(m, MapNode)]
             elif key in entries:
                 self.diagnostics.append(rules.duplicate_key(key, key_span, entries[key].key_span))
-            else:
-                self.cut(key, key_span, value)
+            elif not self.cut(key, key_span, value, entries):
                 entries[key] = Entry(key_span, value)
         for m in merged:
             for key, entry in m.entries.items():
@@ -131,13 +133,20 @@ class _Reader:
             return None
         return node.value
 
-    def cut(self, key: str, span: Span, value: Node) -> None:
-        """Finds a value that a comma of its own has cut: `{end: max(a, b)}` gives the key `b)` without a value."""
+    def cut(self, key: str, span: Span, value: Node, before: dict[str, Entry]) -> bool:
+        """Whether a comma has cut the value before: `{end: max(a, b)}` has the keys `end: max(a` and `b)`."""
+        last = next(reversed(before.values())).node if before else None
         empty = isinstance(value, ScalarNode) and value.value is None
-        if empty and key.count(")") > key.count("("):
-            self.diagnostics.append(
-                rules.yaml_quotes(f"a comma before `{key}` ends the value", span, 'quote it: "max(a, b)"')
-            )
+        if not empty or not isinstance(last, ScalarNode) or not _opens(last):
+            return False
+        self.diagnostics.append(_comma(last.source, key, span))
+        return True
+
+    def cut_item(self, items: list[Node]) -> None:
+        """The same in a list: `[max(a, b)]` has the items `max(a` and `b)`."""
+        for one, two in pairwise(items):
+            if isinstance(one, ScalarNode) and isinstance(two, ScalarNode) and _opens(one) and not two.quoted:
+                self.diagnostics.append(_comma(one.source, two.source, two.span))
 
     def scalar(self, event: yaml.ScalarEvent) -> ScalarNode:
         span = _span(event)
@@ -176,6 +185,15 @@ class _Reader:
             self.diagnostics.append(rules.number_form(source, str(yaml.safe_load(source)), span))
             return 0
         return source
+
+
+def _comma(start: str, rest: str, span: Span) -> Diagnostic:
+    return rules.yaml_quotes(f"a comma ends the value `{start}`", span, f'quote it: "{start}, {rest}"')
+
+
+def _opens(node: ScalarNode) -> bool:
+    """Whether a text without quotes has a parenthesis that it does not close."""
+    return not node.quoted and isinstance(node.value, str) and node.value.count("(") > node.value.count(")")
 
 
 def _span(event: yaml.Event) -> Span:

@@ -63,6 +63,8 @@ UNREADABLE = (  # code, file name, what makes the file, line and column, part of
 FOUND = (  # what does not stop the reading
     ("TS109", "a.yaml", b"- tsgen: 1\n", (1, 3), "document 1 is a list"),
     ("TS109", "a.yaml", b"tsgen\n", (1, 1), "the text `tsgen`"),
+    ("TS150", "a.yaml", b"a: {end: max(a, b)}\n", (1, 17), "a comma ends the value `max(a`"),
+    ("TS150", "a.yaml", b"a: [max(a, b), c]\n", (1, 12), "a comma ends the value `max(a`"),
     ("TS159", "a.toml", b"tsgen = 1\nkernel = 2024-01-01\n", (2, 10), "the date or time 2024-01-01"),
 )
 FILE_CODES = {u[0] for u in UNREADABLE} | {f[0] for f in FOUND}
