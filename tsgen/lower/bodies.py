@@ -52,10 +52,7 @@ def lower_body(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
 def _call(s: TaskState, w: Work, step: CallStep, function: str, args: list[str]) -> Statement:
     results = []
     for spec_name in step.results:
-        name = s.names.new(spec_name)
-        s.tokens[spec_name] = name
-        s.define(spec_name, name)
-        results.append(name)
+        results.append(s.scalar_token(spec_name, None))
     return Statement("ops/call", {"function": function, "args": args, "results": results}, s.note(step))
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import root
+from tsgen.lower.errors import refuse
 from tsgen.lower.names import Namer
 from tsgen.lower.program import Constant, Mma, SmemField, Statement, TmaMap
 from tsgen.lower.pyexpr import Scope, py
+from tsgen.lower.tokens import ScalarToken, Spread, TileToken, Token
 from tsgen.model.algebra import evaluate
-from tsgen.model.expr import Expr, Name, Ref
+from tsgen.model.expr import Expr, Name, Ref, names
 from tsgen.model.kernel import Field, Kernel, Resource, Task
 from tsgen.model.steps import CallStep
 
@@ -139,18 +141,6 @@ class Builder:
 
 
 @dataclass
-class TileToken:
-    """A value that a `load` returned for a whole tile: a register tensor and how it is spread over threads."""
-
-    name: str
-    copy: str  # the tiled copy's slice
-    rows: int
-    cols: int
-    vector: int
-    dtype: str
-
-
-@dataclass
 class TaskState:
     """What lowering knows inside one task."""
 
@@ -162,7 +152,8 @@ class TaskState:
     lasts: dict[str, Expr] = field(default_factory=dict)  # largest values of axes and loop variables
     lows: dict[str, Expr] = field(default_factory=dict)  # smallest values of loop variables
     prelude: dict[object, Statement] = field(default_factory=dict)
-    tokens: dict[str, str | TileToken] = field(default_factory=dict)
+    tokens: dict[str, Token] = field(default_factory=dict)
+    spreads: dict[object, Spread] = field(default_factory=dict)  # by shape of tile
     states: dict[tuple[str, str], str] = field(default_factory=dict)
     simple: dict[tuple[str, str], bool] = field(default_factory=dict)
     stages: dict[tuple[str, str], str] = field(default_factory=dict)  # (resource, side) -> text of the work stage
@@ -176,6 +167,10 @@ class TaskState:
     tile_windows: dict[object, Statement] = field(default_factory=dict)  # TMA windows that move with the tile
 
     def py(self, e: Expr) -> str:
+        """An expression over single values as Python."""
+        for name in names(e):
+            if isinstance(self.tokens.get(name), TileToken):
+                refuse(f"the tile `{name}` where one value is wanted", self.task.span)
         return py(e, self.scope)
 
     def define(self, name: str, text: str) -> None:
@@ -188,6 +183,13 @@ class TaskState:
         if symbol is None:
             return self.task.each is not None and name == self.task.each.var
         return symbol.time != "step"
+
+    def scalar_token(self, name: str, word: str | None) -> str:
+        """The Python name of a token that each thread has one value of; conditions and windows may name it, too."""
+        text = self.names.new(name)
+        self.tokens[name] = ScalarToken(text, word)
+        self.define(name, text)
+        return text
 
     def note(self, step: CallStep) -> str:
         return self.builder.note(step.span.line, step.text)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tsgen.lower.context import TaskState, join
 from tsgen.lower.elementwise import Leaf, Printer
 from tsgen.lower.errors import refuse
+from tsgen.lower.leaves import as_number, name_number, word_number
 from tsgen.lower.mma import fragment
-from tsgen.lower.program import Statement
+from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import py, py_factor
-from tsgen.model.algebra import canonical, prune
+from tsgen.lower.tokens import ScalarToken, TileToken
+from tsgen.model.algebra import canonical
 from tsgen.model.bounds import Interval, interval, intervals
-from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Binary, Call, Const, Expr, Index, Name, Ref
+from tsgen.model.expr import Binary, Call, Const, Expr, Index, Name, Placed, Ref
+from tsgen.model.expr import text as expression_text
 from tsgen.model.kernel import Work
 from tsgen.model.steps import CallStep
 
@@ -71,7 +75,31 @@ def _highest(s: TaskState, e: Expr) -> Expr | None:
     return total
 
 
-def store_element(s: TaskState, w: Work, step: CallStep, target: Ref, value: Expr) -> Statement:
+def load_element(s: TaskState, w: Work, step: CallStep, source: Ref, where: Expr | None) -> list[Statement]:
+    """One element to a token, or to a scalar register field; zero where the condition does not hold."""
+    b = s.builder
+    e = b.kernel.tensors[source.name].dtype
+    word, text = b.dtype_word(e), element(s, source)
+    to = w.args.get("to")
+    if to is None:
+        name = s.scalar_token(step.results[0], word)
+    else:
+        assert isinstance(to, Placed) and isinstance(to.expr, Ref)
+        field = b.field(to.expr)
+        if any(n != 1 for n in field.shape):
+            refuse(f"a load of one element into `{field.owner}.{field.name}`", to.span)
+        name = f"{fragment(s, field)}[0]"
+        if b.dtype_word(field.dtype) != word:
+            e, text = field.dtype, f"{b.dtype(field.dtype)}({text})"
+    out = assign(name, text)
+    if where is None:
+        return [replace(out, note=s.note(step))]
+    guarded = Statement("blocks/if", {"condition": condition(s, w, where)}, None, (out,))
+    return [assign(name, f"{b.dtype(e)}(0)", s.note(step)), guarded]
+
+
+def store_element(s: TaskState, w: Work, step: CallStep, target: Ref, value: Expr, where: Expr | None) -> Statement:
+    """One element by each thread, if it is inside the tensor."""
     b = s.builder
     tensor = b.kernel.tensors[target.name]
     assert target.window is not None
@@ -82,39 +110,49 @@ def store_element(s: TaskState, w: Work, step: CallStep, target: Ref, value: Exp
         indices.append(text)
         if not provably_inside(s, x.at, extent):
             conditions.append(f"{text} < {py(extent, s.scope)}")
-    printer = Printer(s.scope, lambda leaf: _scalar_leaf(s, w, step, leaf), w.span)
-    if "where" in w.args:
-        conditions.append(printer.print(prune(w.args["where"].expr, s.scope.env), 3))  # type: ignore[union-attr]
-    dtype = b.dtype(tensor.dtype)
-    text = _converted(printer, value, dtype, b.dtype_word(tensor.dtype))
-    values = {
-        "target": f"{b.tensor(target.name)}[{join(indices)}]",
-        "value": text,
-        "condition": " and ".join(conditions),
-    }
-    return Statement("ops/store_element", values, s.note(step))
+    if where is not None:
+        conditions.append(printer(s, w).print(where, 3))
+    word = b.dtype_word(tensor.dtype)
+    store = assign(f"{b.tensor(target.name)}[{join(indices)}]", converted(s, w, value, b.dtype(tensor.dtype), word))
+    if not conditions:
+        return replace(store, note=s.note(step))
+    return Statement("blocks/if", {"condition": " and ".join(conditions)}, s.note(step), (store,))
 
 
-def _converted(printer: Printer, value: Expr, dtype: str, word: str) -> str:
-    if isinstance(value, Name):  # a token as it was loaded: converted once, exactly if the types are equal
-        leaf = printer.resolve(value)
-        return (
-            f"{dtype}({leaf.text.removeprefix('Float32(').removesuffix(')')})"
-            if leaf.number == "float"
-            else f"{dtype}({leaf.text})"
-        )
-    return f"{dtype}({printer.float(value) if DTYPES[word].kind == 'float' else printer.print(value)})"
+def converted(s: TaskState, w: Work, value: Expr, dtype: str, word: str) -> str:
+    """The value of an element expression as an element of a dtype."""
+    if isinstance(value, Name):  # a token as it was loaded: not by way of float32
+        token = s.tokens.get(value.id)
+        if isinstance(token, ScalarToken):
+            return token.name if token.word == word else f"{dtype}({token.name})"
+    p = printer(s, w)
+    return f"{dtype}({p.float(value) if word_number(word) == 'float' else p.print(value)})"
 
 
-def _scalar_leaf(s: TaskState, w: Work, step: CallStep, leaf: Name | Ref | Call) -> Leaf:
-    """A name or reference in the value of an element store: a token or a scalar register field, as float32."""
-    if isinstance(leaf, Name):
-        token = s.tokens.get(leaf.id)
-        if isinstance(token, str):
-            return Leaf(f"Float32({token})", "scalar", "float")
-        return Leaf(s.py(leaf), "scalar", "int")
-    if isinstance(leaf, Ref) and leaf.resource is None:
-        return Leaf(f"Float32({element(s, leaf)})", "scalar", "float")
-    if isinstance(leaf, Ref) and s.builder.kind(leaf) == "rmem":
-        return Leaf(f"Float32({fragment(s, s.builder.field(leaf))}[0])", "scalar", "float")
-    refuse(f"`{w.owner}.{w.name}` with this value", w.span)
+def condition(s: TaskState, w: Work, e: Expr) -> str:
+    """A condition that each thread evaluates once."""
+    return printer(s, w).print(e)
+
+
+def printer(s: TaskState, w: Work) -> Printer:
+    """Prints expressions over single values: names, scalar tokens and register fields, elements of tensors."""
+    return Printer(s.scope, lambda leaf: _leaf(s, w, leaf), w.span)
+
+
+def _leaf(s: TaskState, w: Work, leaf: Name | Ref | Call) -> Leaf:
+    b = s.builder
+    match leaf:
+        case Name():
+            token = s.tokens.get(leaf.id)
+            if isinstance(token, TileToken):
+                refuse(f"the tile `{leaf.id}` as a single value in `{w.owner}.{w.name}`", w.span)
+            if isinstance(token, ScalarToken):
+                return as_number(token.name, token.word)
+            return Leaf(s.py(leaf), "scalar", name_number(s, leaf.id))
+        case Ref(resource=None) if picks_element(leaf):
+            return as_number(element(s, leaf), b.dtype_word(b.kernel.tensors[leaf.name].dtype))
+        case Ref() if leaf.resource is not None and b.kind(leaf) == "rmem" and all(n == 1 for n in b.field(leaf).shape):
+            field = b.field(leaf)
+            return as_number(f"{fragment(s, field)}[0]", b.dtype_word(field.dtype))
+        case _:
+            refuse(f"`{expression_text(leaf)}` as a single value in `{w.owner}.{w.name}`", w.span)

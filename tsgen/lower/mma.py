@@ -10,6 +10,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.program import Mma, Statement
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.smem import slot, smem_field, sub_tile
+from tsgen.lower.spread import field_spread
 from tsgen.model.algebra import canonical, prune
 from tsgen.model.expr import Const, Expr, IfElse, Placed, Ref
 from tsgen.model.kernel import Field, Kernel, Task, Work
@@ -122,6 +123,8 @@ def fragment(s: TaskState, field: Field) -> str:
         text = f"cute.make_rmem_tensor(1, {dtype})"
     elif field.shape[-1] == 1 or field.rowwise:
         text = f"cute.make_rmem_tensor({rows_per_thread(s, field)}, {dtype})"
+    elif (spread := field_spread(s, field)) is not None:
+        text = f"cute.make_rmem_tensor({spread.shape}, {dtype})"
     else:
         refuse(f"register field `{field.name}`, whose spread over threads follows from no op", field.span)
     s.fragments[key] = name

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tsgen.lower import bodies, maps, pipelines, tiles, tma
+from tsgen.lower import bodies, maps, pipelines, tile_maps, tiles, tma
+from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
 from tsgen.lower.errors import Unsupported, refuse, work_without_code
 from tsgen.lower.mma import ref_of, wgmma
@@ -12,9 +11,7 @@ from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import py_factor
 from tsgen.lower.rings import ring
-from tsgen.model.algebra import substitute
-from tsgen.model.expr import Placed, Ref
-from tsgen.model.kernel import Assign, CopyArg, Work
+from tsgen.model.expr import Placed
 from tsgen.model.steps import CallStep
 
 
@@ -76,37 +73,6 @@ def _completion(s: TaskState, c: CallStep) -> Statement:
     return Statement("ops/completion", {"call": call, "lead": s.lead_warp if c.target == "bulk" else None}, s.note(c))
 
 
-def bind(w: Work, c: CallStep) -> Work:
-    """The work with the call's arguments in place of `takes` and `static`."""
-    values = {name: p.expr for name, p in c.args.items()}
-    if not values or w.op == "map":
-        return w
-
-    def placed(p: Placed) -> Placed:
-        return Placed(substitute(p.expr, values), p.span)
-
-    def ref(r: Ref) -> Ref:
-        e = substitute(r, values)
-        assert isinstance(e, Ref)
-        return e
-
-    args = {}
-    for key, v in w.args.items():
-        if isinstance(v, Placed):
-            args[key] = placed(v)
-        elif isinstance(v, tuple):
-            args[key] = tuple(  # type: ignore[assignment]
-                replace(x, to=ref(x.to), source=ref(x.source))
-                if isinstance(x, CopyArg)
-                else replace(x, value=substitute(x.value, values))
-                for x in v
-                if isinstance(x, CopyArg | Assign)
-            )
-        else:
-            args[key] = v  # type: ignore[assignment]
-    return replace(w, args=args)
-
-
 def _full_barrier(s: TaskState, resource: str, at: str) -> str:
     """The mbarrier that copies into a stage complete on."""
     r = ring(s.builder, resource)
@@ -143,16 +109,16 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
             init = bound.args["init"]
             assert isinstance(init, Placed)
             return [wgmma(s, bound, c, init.expr, stages)]
+        case "map" if tile_maps.is_tile_map(s, w):
+            return tile_maps.lower_map(s, w, c)
         case "map":
             arguments = {name: s.py(p.expr) for name, p in c.args.items()}
             for name in arguments:
                 s.define(name, name)
-            done = maps.lower_map(s, bound, c, arguments, None)
+            done = maps.lower_map(s, w, c, arguments, None)
             return [] if done is None else [done]
         case "load":
-            source, _ = ref_of(bound, "from")
-            return tiles.load(s, bound, c, stage(s, source.resource or "", w))
+            return tiles.load(s, w, c)
         case "store":
-            target, _ = ref_of(bound, "to")
-            return tiles.store(s, bound, c, stage(s, target.resource or "", w))
+            return tiles.store(s, w, c)
     refuse(f"the op {w.op} on {b.kernel.target}", w.span)
