@@ -1,6 +1,6 @@
 """All choices of the environment: trip counts, tile counts, outcomes. One run between two choices decides everything else.
 
-States that were seen before are not followed again (`tsgen.verify.canon`). When nothing new is left, every number of
+States that were seen before are not followed again (`tsgen.verify.shape`, `tsgen.verify.knowledge`). When nothing new is left, every number of
 trips and tiles and every sequence of outcomes has been covered.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
-from tsgen.verify.canon import Canon
+from tsgen.verify.knowledge import Knowledge, Memory
 from tsgen.verify.machine import System
 from tsgen.verify.run import Runner
+from tsgen.verify.shape import Key, Shapes
 from tsgen.verify.state import Decision, Problem, State
 
 MAX_STATES = 20_000
@@ -45,8 +45,9 @@ def explore(
     again without.
     """
     runner = Runner(system, agents, fixed)
-    canon = Canon(system, agents, runner)
-    seen: dict[Any, Any] = {}
+    shapes = Shapes(system, agents, runner)
+    knowledge = Knowledge(system, agents, shapes)
+    seen: dict[Key, Memory] = {}
     merged = False
     queue: deque[State] = deque([State(system)])
     states, closed = 0, True
@@ -65,12 +66,16 @@ def explore(
         if states > limit:
             closed = False
             break
-        canon.forget(st)
-        canon.settle(st)
-        known = _known(canon, seen, st, widen)
-        if known is None:
+        shapes.forget(st)
+        knowledge.settle(st)
+        shape = shapes.shape(st)
+        memory = seen.get(shape)
+        if memory is None:
+            memory = seen[shape] = Memory()
+        changed = knowledge.compare(st, memory, widen)
+        if changed is None:
             continue
-        merged |= known
+        merged |= changed
         _, decision = min(needs, key=lambda n: (n[0], n[1].kind, n[1]))
         for new in choices(system, st, decision):
             if deepest is not None and new.cost > deepest:
@@ -80,30 +85,6 @@ def explore(
             else:
                 queue.appendleft(new)
     return Verdict(None, None, states, runner.steps, closed)
-
-
-def _known(canon: Canon, seen: dict[Any, Any], st: State, widen: bool) -> bool | None:
-    """None if a state like this one, knowing no more, was seen. Else it is noted; True if it was merged with another."""
-    shape = canon.shape(st)
-    first = seen.get(shape)
-    if first is None:
-        seen[shape] = st.copy()
-        return False
-    if isinstance(first, State):
-        k = canon.knowledge(first)
-        first = seen[shape] = {k.key: [k.bits]}
-    k = canon.knowledge(st)
-    before = first.get(k.key)
-    if before is None:
-        first[k.key] = [k.bits]
-        return False
-    if any(k.covers(bits) for bits in before):
-        return None
-    if widen:
-        first[k.key] = [k.narrow(before[0])]
-        return True
-    before.append(k.bits)
-    return False
 
 
 def choices(system: System, st: State, decision: Decision) -> list[State]:

@@ -543,8 +543,8 @@ class Runner:
                     key = self.unknown(index, tile, self.system.agents[a].cta)
                     st.debts[a] = (*st.debts[a], (slot, coefficient, key))
 
-    def _owes(self, st: State, a: int, ins: Instruction, needs: list[tuple[int, Decision]]) -> bool:
-        """Settles promises whose numbers are known; whether the step needs one that is not."""
+    def pay(self, st: State, a: int) -> tuple[tuple[int, int, Decision], ...]:
+        """Moves positions by the promised amounts that are known; returns the promises left."""
         left = []
         for slot, coefficient, key in st.debts[a]:
             exact = st.exact.get(key)
@@ -553,6 +553,11 @@ class Runner:
             else:
                 st.position[slot] += coefficient * exact
         st.debts[a] = tuple(left)
+        return st.debts[a]
+
+    def _owes(self, st: State, a: int, ins: Instruction, needs: list[tuple[int, Decision]]) -> bool:
+        """Whether the step needs a position that waits for a promise."""
+        left = self.pay(st, a)
         op = ins[0]
         touched = (
             ins[2] if op in (WAIT, TRY, ARRIVE, ARM) else [i.slot for i in ins[1]] if op == ACCESS else

@@ -1,53 +1,24 @@
-"""When are two states of the machine the same? If nothing that can still happen tells them apart.
+"""The shape of a state: what agents and barriers have reached, counted from the slowest one.
 
-A state's *shape* has what agents and barriers have reached, counted from the slowest one, with the stages of a ring
-turned so that the oldest comes first. Its *knowledge* has who knows of which live event. States of equal shape and
-knowledge have equal futures, so a loop that comes back to a known state needs no further trips.
+The stages of a ring are turned so that the oldest comes first, iterations are counted from what is left of the loop, and
+tiles from the slowest agent's. States of equal shape and equal knowledge (`tsgen.verify.knowledge`) have equal futures,
+so a loop that comes back to a known state needs no further trips.
 """
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from tsgen.verify.machine import ACCESS, FIRST, LAST, Agent, System, Test
 from tsgen.verify.run import Runner
-from tsgen.verify.state import ALWAYS, GRID, Decision, Record, State
+from tsgen.verify.state import Decision, State
 from tsgen.verify.symbols import Linear
-from tsgen.verify.works import OWN
 
 Key = tuple[Any, ...]
 
 
-class Knowledge(NamedTuple):
-    """`key`: what the live events are; `bits`: for each mask which of them are in it, first event highest (the last bit
-    is padding). `tokens` and `masks` say where that stands in the state."""
-
-    key: Key
-    bits: tuple[int, ...]
-    tokens: list[int]
-    masks: list[tuple[list[int], int]]
-
-    def covers(self, bits: tuple[int, ...]) -> bool:
-        """Whether everything known in `bits` is known here."""
-        return not any(b & ~m for b, m in zip(bits, self.bits, strict=True))
-
-    def narrow(self, bits: tuple[int, ...]) -> tuple[int, ...]:
-        """Makes the state forget what is not known in `bits`, too."""
-        width = len(self.tokens)
-        met = []
-        for mine, other, (table, i) in zip(self.bits, bits, self.masks, strict=True):
-            lost = mine & ~other
-            while lost:
-                top = lost.bit_length()
-                table[i] &= ~self.tokens[width + 1 - top]
-                lost &= ~(1 << (top - 1))
-            met.append(mine & other)
-        return tuple(met)
-
-
-class Canon:
-    """Canonical keys of the states of one set of agents."""
+class Shapes:
+    """Shapes of the states of one set of agents."""
 
     def __init__(self, system: System, agents: list[int], runner: Runner) -> None:
         self.system = system
@@ -75,36 +46,15 @@ class Canon:
     # ---- shape -------------------------------------------------------------------------------------------------
 
     def forget(self, st: State) -> None:
-        """Drops the decisions that no agent will ask for again."""
+        """Keeps the promises that can be kept, and drops the decisions that no agent will ask for again."""
+        for a in self.agents:
+            if st.debts[a]:
+                self.runner.pay(st, a)
         for table in (st.low, st.exact):
             for key in [k for k in table if not self._wanted(st, k)]:
                 del table[key]
         for key in [k for k in st.decided if not self._open(st, k)]:
             del st.decided[key]
-
-    def settle(self, st: State) -> None:
-        """Forgets accesses and completions that everybody knows who could ask: nothing depends on them any more."""
-        system, known = self.system, st.known
-        for b, users in system.value_users.items():
-            for table in (st.value, st.previous):
-                token = table[b]
-                if token != ALWAYS and all(known[a] & token for a in users):
-                    table[b] = ALWAYS
-        for c, records in enumerate(st.cells):
-            if records:
-                left = tuple(r for r in records if not self._dead(st, c, r))
-                if len(left) != len(records):
-                    st.cells[c] = left
-
-    def _dead(self, st: State, c: int, r: Record) -> bool:
-        known = st.known
-        own = known[r.agent]
-        if r.engine and not own & r.token:
-            return False
-        if self.system.agents[r.agent].twin and not own & (r.token << 1) and r.spread != OWN:
-            return False
-        users = self.system.cell_users[c] if r.write else self.system.cell_writers[c]
-        return all(known[a] & r.token for a in users if a != r.agent)
 
     def _wanted(self, st: State, key: Decision) -> bool:
         if key.what in self.system.tile_unknowns.values():
@@ -170,7 +120,7 @@ class Canon:
         parts.append(tuple(sorted((self._relative(st, k, tile, inside), v) for k, v in st.decided.items())))
         for r in self.rings:
             ring = self.system.rings[r]
-            places = [self._place(st, s) for s in self.slots[r]]
+            places = [self.place(st, s) for s in self.slots[r]]
             base = min(places) // ring.stride * ring.stride
             parts.append((base % ring.stages if r in self.system.fixed_rings else 0, tuple(p - base for p in places)))
             parts.append(self._ring(st, r, base))
@@ -228,13 +178,21 @@ class Canon:
                     st.pc[a] >= 0
                     and key.what in self.system.agents[a].queries
                     and a not in inside
-                    and (st.tile[a] < key.tile or st.pc[a] <= self.system.agents[a].queries[key.what])
+                    and (
+                        st.tile[a] < key.tile
+                        or (st.tile[a] == key.tile and st.pc[a] <= self.system.agents[a].queries[key.what])
+                    )
                     for a in self.agents
                 )
                 found.append((key.what, key.tile - tile, key.cta, decided, value if early else 0))
         return tuple(sorted(found))
 
-    def _place(self, st: State, slot: int) -> int:
+    def base(self, st: State, r: int) -> int:
+        """The position of a ring's slowest user, rounded down to a whole turn of its lanes."""
+        stride = self.system.rings[r].stride
+        return min(self.place(st, s) for s in self.slots[r]) // stride * stride
+
+    def place(self, st: State, slot: int) -> int:
         """A position; promised moves count with the least value of what they wait for."""
         p = st.position[slot]
         for debts in st.debts:
@@ -263,81 +221,6 @@ class Canon:
         for slot, b in self.system.named_users:
             found.append(st.position[slot] - st.done[b])
         return tuple(found)
-
-    # ---- knowledge ---------------------------------------------------------------------------------------------
-
-    def knowledge(self, st: State) -> Knowledge:
-        """Who knows of which live event, and what the events are."""
-        live: list[int] = [GRID]
-        masks: list[tuple[list[int], int]] = [(st.known, a) for a in self.agents]
-        masks += [(st.twin, a) for a in self.agents if self.system.agents[a].twin]
-        labels: list[Any] = []
-        for r in self.rings:
-            ring = self.system.rings[r]
-            base = min(self._place(st, s) for s in self.slots[r]) // ring.stride * ring.stride
-            turn = base % ring.stages
-            for lag, bases in ((0, self.full[r]), (1, self.empty[r])):
-                for first in bases:
-                    for i in range(ring.stages):
-                        b = first + (turn + i) % ring.stages
-                        self._barrier(st, b, live, masks, labels, self._awaited(st, r, b, lag))
-            for first, count in self.ring_cells[r]:
-                for i in range(count):
-                    self._cell(st, first + (turn + i) % count, live, labels)
-        for b in self.named:
-            self._barrier(st, b, live, masks, labels, True)
-        for c in self.cells:
-            self._cell(st, c, live, labels)
-        tokens = list(dict.fromkeys(live))
-        width = max(st.tokens, 2)
-        pick = itemgetter(*(width - t.bit_length() for t in tokens), 0)
-        found = []
-        for table, i in masks:
-            m = table[i]
-            found.append(int("".join(pick(f"{m:0{width}b}")), 2) if m else 0)
-        groups = []
-        for a in self.agents:
-            for engine in st.engines[a]:
-                groups += [int("".join(pick(f"{m:0{width}b}")), 2) for m in engine]
-        index = {t: i for i, t in enumerate(tokens)}
-        order = tuple(index[t] for t in live)
-        return Knowledge((tuple(labels), order, tuple(groups)), tuple(found), tokens, masks)
-
-    def _awaited(self, st: State, r: int, b: int, lag: int) -> bool:
-        """Whether somebody has yet to take what the last complete phase hands over."""
-        ring = self.system.rings[r]
-        stage = self.system.barriers[b].stage
-        due = (st.done[b] - 1 + lag) * ring.stages + stage
-        return any(st.position[s] <= due for s in self.slots[r])
-
-    def _barrier(
-        self, st: State, b: int, live: list[int], masks: list[tuple[list[int], int]], labels: list[Any], awaited: bool
-    ) -> None:
-        value, previous = st.value[b], st.previous[b] if awaited and b in self.system.value_users else ALWAYS
-        live += (t for t in (value, previous) if t != ALWAYS)
-        labels.append((value != ALWAYS, previous != ALWAYS, awaited))
-        masks.append((st.current, b))
-        if awaited:
-            masks.append((st.last, b))
-        for w in sorted(st.waits[b], key=lambda w: (w.agent, w.token)):
-            live.append(w.token)
-            labels.append(w.agent)
-
-    def _cell(self, st: State, c: int, live: list[int], labels: list[Any]) -> None:
-        records = st.cells[c]
-        if records:
-            for r in sorted(records, key=_record_order):
-                live.append(r.token)
-                if self.system.agents[r.agent].twin:
-                    live.append(r.token << 1)
-                labels.append(r[1:6])
-            labels.append(c if c in self.cells else None)
-        else:
-            labels.append(None)
-
-
-def _record_order(r: Record) -> Key:
-    return (r.agent, r.write, r.box, r.engine, r.spread or "", r.token)
 
 
 def _slot_owners(system: System) -> dict[int, int]:

@@ -1,0 +1,210 @@
+"""What a state knows: for each mask, which of the live events are missing from it.
+
+An event that is not live (an access that nobody can race with any more, a completion that all know who must) counts as
+known by all. So of two states of one shape, the one that misses more is the more dangerous: if it has no problem, the
+other has none. States of one shape are merged into one that misses what any of them misses.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+from tsgen.verify.machine import System
+from tsgen.verify.shape import Shapes
+from tsgen.verify.state import ALWAYS, GRID, Record, State, Wait
+from tsgen.verify.works import OWN
+
+Slot = tuple[Any, ...]  # names an event independently of the state it is found in
+Row = tuple[list[int], int]  # a mask: where it is kept
+
+
+class Memory:
+    """What states of one shape miss: for each, one number for each mask, with a bit for each event."""
+
+    def __init__(self) -> None:
+        self.events: dict[Slot, int] = {}
+        self.missing: list[list[int]] = []
+
+
+class Knowledge:
+    """Live events and masks of states."""
+
+    def __init__(self, system: System, agents: list[int], shapes: Shapes) -> None:
+        self.system = system
+        self.agents = agents
+        self.shapes = shapes
+        self.refs: dict[Slot, int] = {}  # the steps that events came from
+
+    # ---- what is live ------------------------------------------------------------------------------------------
+
+    def settle(self, st: State) -> None:
+        """Forgets accesses and completions that everybody knows who could ask: nothing depends on them any more."""
+        system, known = self.system, st.known
+        for b, users in system.value_users.items():
+            for table in (st.value, st.previous):
+                token = table[b]
+                if token != ALWAYS and all(known[a] & token for a in users):
+                    table[b] = ALWAYS
+        for c, records in enumerate(st.cells):
+            if records:
+                left = tuple(r for r in records if not self._dead(st, c, r))
+                if len(left) != len(records):
+                    st.cells[c] = left
+
+    def _dead(self, st: State, c: int, r: Record) -> bool:
+        known = st.known
+        own = known[r.agent]
+        if r.engine and not own & r.token:
+            return False
+        if self.system.agents[r.agent].twin and not own & (r.token << 1) and r.spread != OWN:
+            return False
+        users = self.system.cell_users[c] if r.write else self.system.cell_writers[c]
+        return all(known[a] & r.token for a in users if a != r.agent)
+
+    def _events(self, st: State) -> tuple[dict[Slot, int], list[Row]]:
+        """Live events with their tokens, and the masks, in an order that only the shape decides."""
+        events: dict[Slot, int] = {("grid",): GRID}
+        rows: list[Row] = [(st.known, a) for a in self.agents]
+        rows += [(st.twin, a) for a in self.agents if self.system.agents[a].twin]
+        shapes = self.shapes
+        for r in shapes.rings:
+            ring = self.system.rings[r]
+            turn = shapes.base(st, r) % ring.stages
+            for lag, bases in ((0, shapes.full[r]), (1, shapes.empty[r])):
+                for first in bases:
+                    for i in range(ring.stages):
+                        b = first + (turn + i) % ring.stages
+                        self._barrier(st, b, (first, i), events, rows, self._awaited(st, r, b, lag))
+            for first, count in shapes.ring_cells[r]:
+                for i in range(count):
+                    self._cell(st, first + (turn + i) % count, (first, i), events)
+        for b in shapes.named:
+            self._barrier(st, b, (b, 0), events, rows, True)
+        for c in shapes.cells:
+            self._cell(st, c, (c, 0), events)
+        return events, rows
+
+    def _awaited(self, st: State, r: int, b: int, lag: int) -> bool:
+        """Whether somebody has yet to take what the last complete phase hands over."""
+        ring = self.system.rings[r]
+        due = (st.done[b] - 1 + lag) * ring.stages + self.system.barriers[b].stage
+        return any(self.shapes.place(st, s) <= due for s in self.shapes.slots[r])
+
+    def _barrier(self, st: State, b: int, place: Slot, events: dict[Slot, int], rows: list[Row], awaited: bool) -> None:
+        if st.value[b] != ALWAYS:
+            events["value", *place] = st.value[b]
+        if st.previous[b] != ALWAYS and awaited and b in self.system.value_users:
+            events["previous", *place] = st.previous[b]
+        rows.append((st.current, b))
+        if awaited:
+            rows.append((st.last, b))
+        for w in st.waits[b]:
+            events["wait", *place, w.agent] = w.token
+            self.refs["wait", *place, w.agent] = w.ref
+
+    def _cell(self, st: State, c: int, place: Slot, events: dict[Slot, int]) -> None:
+        for r in st.cells[c]:
+            slot: Slot = ("cell", *place, r[1:6], 0)
+            while slot in events:
+                slot = (*slot[:-1], slot[-1] + 1)
+            events[slot] = r.token
+            self.refs[slot[1:]] = r.ref
+            if self.system.agents[r.agent].twin:
+                events["twin", *slot[1:]] = r.token << 1
+
+    # ---- comparing and merging ---------------------------------------------------------------------------------
+
+    def compare(self, st: State, memory: Memory, merge: bool) -> bool | None:
+        """None if the memory misses all that the state misses. Else the memory takes it in, and with `merge` the state
+        forgets what the memory misses: then the result is True, if there was any such thing."""
+        events, rows = self._events(st)
+        universe = memory.events
+        for slot in events:
+            universe.setdefault(slot, len(universe))
+        missing = self._missing(st, events, rows, universe)
+        for before in memory.missing:
+            if not any(m & ~old for m, old in zip(missing, before, strict=True)):
+                return None
+        if not merge or not memory.missing:
+            memory.missing.append(missing)
+            return False
+        before = memory.missing[0]
+        lost = [old & ~m for m, old in zip(missing, before, strict=True)]
+        memory.missing[0] = [m | old for m, old in zip(missing, before, strict=True)]
+        if not any(lost):
+            return False
+        self._forget(st, lost, list(universe), events, rows)
+        return True
+
+    def _missing(self, st: State, events: dict[Slot, int], rows: list[Row], universe: dict[Slot, int]) -> list[int]:
+        """For each mask, the events of the universe that are not in it. Events that are not live are in all."""
+        width = max(st.tokens, 2)
+        places = [width - events[s].bit_length() if s in events else width for s in universe]
+        pick = itemgetter(width, *reversed(places))  # place `width` of a mask's text is a 1
+        every = (2 << len(places)) - 1
+        masks = [table[i] for table, i in rows]
+        for a in self.agents:
+            for engine in st.engines[a]:
+                masks += engine
+        return [every ^ int("".join(pick(f"{m:0{width}b}1")), 2) for m in masks]
+
+    def _forget(
+        self, st: State, lost: list[int], universe: list[Slot], events: dict[Slot, int], rows: list[Row]
+    ) -> None:
+        """Takes events out of masks. Events that the state does not have are made first, known to all."""
+        together = 0
+        for m in lost:
+            together |= m
+        for i, slot in enumerate(universe):
+            if together >> i & 1 and slot not in events:
+                self._make(st, slot, events, rows)
+        groups = [(a, e, g) for a in self.agents for e, engine in enumerate(st.engines[a]) for g in range(len(engine))]
+        for n, m in enumerate(lost):
+            mask = 0
+            while m:
+                low = m & -m
+                mask |= events[universe[low.bit_length() - 1]]
+                m ^= low
+            if not mask:
+                continue
+            if n < len(rows):
+                table, index = rows[n]
+                table[index] &= ~mask
+            else:
+                a, e, g = groups[n - len(rows)]
+                engines = [list(x) for x in st.engines[a]]
+                engines[e][g] &= ~mask
+                st.engines[a] = tuple(map(tuple, engines))
+
+    def _make(self, st: State, slot: Slot, events: dict[Slot, int], rows: list[Row]) -> None:
+        """Adds an event that another state of this shape had, and lets every mask know of it."""
+        kind, first, i = slot[:3]
+        token = 1 << st.tokens
+        st.tokens += 2
+        both = token | token << 1
+        for table, index in rows:
+            table[index] |= both
+        for a in self.agents:
+            st.engines[a] = tuple(tuple(m | both for m in engine) for engine in st.engines[a])
+        events[slot] = token
+        place = self._actual(st, first, i, kind in ("cell", "twin"))
+        if kind == "value":
+            st.value[place] = token
+        elif kind == "previous":
+            st.previous[place] = token
+        elif kind == "wait":
+            st.waits[place] = (*st.waits[place], Wait(token, slot[3], self.refs[slot]))
+        else:
+            events["cell", *slot[1:]] = token
+            events["twin", *slot[1:]] = token << 1
+            st.cells[place] = (*st.cells[place], Record._make((token, *slot[3], self.refs[slot[1:]])))
+
+    def _actual(self, st: State, first: int, i: int, cell: bool) -> int:
+        """The barrier or cell that stands for the i-th oldest stage."""
+        for r in self.shapes.rings:
+            ring = self.system.rings[r]
+            members = [b for b, _ in self.shapes.ring_cells[r]] if cell else [*ring.full, *ring.empty]
+            if first in members:
+                return first + (self.shapes.base(st, r) + i) % ring.stages
+        return first
