@@ -1,0 +1,187 @@
+"""Deadlocks, phases and credits: what the run of the machine says about waiting (TS4xx)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tsgen.diagnostics import Diagnostic, Finding, Related, error
+from tsgen.verify.story import Story
+
+
+def _ends(story: Story) -> str:
+    when = story.when()
+    return f" {when}" if when else ""
+
+
+@error("TS400", "deadlock")
+def deadlock(story: Story) -> Finding:
+    """Tasks wait for each other, or for something that never comes.
+
+    The finding gives the smallest number of trips and tiles for which it happens, the chain of waits with both ends of
+    each, and what every task did last. Typical causes: a stage is acquired in another order than it is released, one
+    task makes a trip more than another, a ring has fewer stages than are held at once, or nobody commits.
+    """
+    sentences, related, span = story.cycle()
+    help = None
+    if any("expects" in s for s in sentences):
+        help = "leave the count out: it is derived from the tasks that arrive"
+    elif any("bytes" in s for s in sentences):
+        help = "leave `num_bytes` out: it is derived from the copies"
+    return Finding(f"deadlock{_ends(story)}: {', '.join(sentences)}", span, help, tuple(related), story.timeline())
+
+
+@error("TS401", "wait-too-early")
+def wait_too_early(story: Story) -> Finding:
+    """A task waits for a phase of a barrier before it knows that the phase before is complete.
+
+    Hardware tests one bit. A wait two phases ahead of the barrier sees the bit of an old phase and passes at once. Let
+    the task wait for every phase, or learn of it through another barrier before it looks.
+    """
+    p = story.problem
+    b = story.system.barriers[p.barrier]
+    others = tuple(
+        Related(f"{story.who(a)} completes the phase before here", story.span(r))
+        for a, r, _ in story.suppliers(p.barrier, p.data[0] - 1)
+        if a != p.agent
+    )[:2]
+    return Finding(
+        f"{story.who(p.agent)} waits for phase {p.data[0]} of {story.stage(b)}{_ends(story)}, but does not know that "
+        f"phase {p.data[0] - 1} is complete: the wait can pass at once",
+        story.span(p.ref),
+        "put a wait for the phase before, or a barrier, in front",
+        tuple(dict.fromkeys(others)),
+        story.timeline(),
+    )
+
+
+@error("TS402", "phase-lapped")
+def phase_lapped(story: Story) -> Finding:
+    """A barrier can complete its next phase before a task has looked at the one it waits for.
+
+    The task then sees the bit of a phase too far, and blocks or takes wrong data. It happens to a task that waits
+    without ever releasing, while the others go on without it. Let it release, or signal in another way that it looked.
+    """
+    p = story.problem
+    b = story.system.barriers[p.barrier]
+    others = tuple(
+        Related(f"{story.who(a)} completes the next phase here without waiting for it", story.span(r))
+        for a, r, _ in story.suppliers(p.barrier, p.data[0] + 1 if p.data else 0)
+        if a != p.agent
+    )[:2]
+    return Finding(
+        f"{story.stage(b)} can complete another phase before {story.who(p.agent)} has passed its wait{_ends(story)}",
+        story.span(p.ref),
+        "let the waiting task release the stage, too",
+        tuple(dict.fromkeys(others)),
+        story.timeline(),
+    )
+
+
+@error("TS403", "arrival-in-wrong-phase")
+def arrival_in_wrong_phase(story: Story) -> Finding:
+    """An arrival is counted for another phase than the task means.
+
+    An mbarrier counts whoever comes. A task that arrives before it knows that the phase before is complete, or arrives
+    more often than the barrier's count allows, completes a phase for others. Every party arrives once in each phase,
+    after it has waited on the other side of the ring.
+    """
+    p = story.problem
+    b = story.system.barriers[p.barrier]
+    name = f"the {b.side} barrier of {story.stage(b)}" if b.side != "named" else f"barrier {story.stage(b)}"
+    if p.kind == "surplus":
+        words = (
+            f"{story.who(p.agent)} arrives at {name} in phase {p.data[0]} once more than its count of {b.need} "
+            f"allows{_ends(story)}"
+        )
+    else:
+        words = (
+            f"{story.who(p.agent)} arrives at {name} for phase {p.data[0]}{_ends(story)}, but nothing tells it that "
+            f"phase {p.data[0] - 1} is complete: the arrival can be counted there"
+        )
+    others = tuple(
+        Related(f"{story.who(a)} arrives at it here", story.span(r))
+        for a, r, _ in story.suppliers(p.barrier, p.data[0])
+        if r != p.ref
+    )[:2]
+    return Finding(words, story.span(p.ref), None, tuple(dict.fromkeys(others)), story.timeline())
+
+
+@error("TS404", "unbalanced")
+def unbalanced(story: Story) -> Finding:
+    """Stages are left over when all tasks have ended.
+
+    What was filled must be released, and what was acquired must be committed, for every trip count, tile count and
+    outcome of conditions: the producer waits for its stages before it ends, and the next tile starts where this one
+    stopped. The finding names the smallest case.
+    """
+    p = story.problem
+    if p.kind == "uncommitted":
+        ring, acquired, committed = p.data
+        name = story.system.rings[ring].resource
+        words = f"{story.who(p.agent)} acquires {name} {_times(acquired)} and commits it {_times(committed)}"
+        steps = [(p.agent, r) for r in story.steps_of(p.agent, name, ("acquire", "commit"))]
+        return _left_over(story, words, steps)
+    b = story.system.barriers[p.barrier]
+    ring, stage = p.data
+    full = [story.state.done[x + stage] for x in story.system.rings[ring].full if x in story.system.reached]
+    empty = [story.state.done[x + stage] for x in story.system.rings[ring].empty if x in story.system.reached]
+    filled, freed = max(full, default=0), max(empty, default=0)
+    steps = [(a, r) for a in story.agents for r in story.steps_of(a, b.resource, ("commit", "release", "wait"))]
+    words = f"at the end {story.stage(b)} was filled {_times(filled)} and released {_times(freed)}"
+    if filled == freed:
+        words = f"at the end a phase of {story.stage(b)} is half complete: not every task that should has arrived"
+    return _left_over(story, words, steps)
+
+
+def _left_over(story: Story, words: str, steps: list[tuple[int, int]]) -> Finding:
+    places = list(dict.fromkeys((story.step(r).span, story.step(r).text, story.who(a)) for a, r in steps))
+    related = tuple(Related(f"`{text}` of {who}", span) for span, text, who in places[1:])
+    span = places[0][0] if places else story.system.kernel.span
+    return Finding(f"{words}{_ends(story)}", span, None, related[:3], story.timeline())
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else "never" if n == 0 else f"{n} times"
+
+
+@error("TS405", "stage-not-held")
+def stage_not_held(story: Story) -> Finding:
+    """A work, a commit or a release happens while the task does not hold the stage.
+
+    A producer works on a stage between its `acquire` and its `commit`, a consumer between `wait` and `release`. Guards
+    count: a `wait` in `first_iter` opens one stage in the first iteration only. A task without a wait of its own must
+    have learned of the stage through another pipeline.
+    """
+    p = story.problem
+    step = story.step(p.ref)
+    side = {
+        "unacquired": "the stage is not acquired",
+        "unwaited": "the stage has not been waited for",
+        "unfilled": "nothing tells it that the stage has been filled",
+        "unemptied": "nothing tells it that the stage has been released",
+    }[p.kind]
+    help = {
+        "unacquired": "acquire it first",
+        "unwaited": "wait for it first",
+        "unfilled": "wait for the stage, or for something that its producer signals after filling it",
+        "unemptied": "acquire the stage before filling it",
+    }[p.kind]
+    return Finding(
+        f"`{step.text}` of {story.who(p.agent)}{_ends(story)}: {side}", step.span, help, (), story.timeline()
+    )
+
+
+FINDINGS: dict[str, Callable[[Story], Diagnostic]] = {
+    "deadlock": deadlock,
+    "early": wait_too_early,
+    "late": phase_lapped,
+    "lap": phase_lapped,
+    "surplus": arrival_in_wrong_phase,
+    "attribution": arrival_in_wrong_phase,
+    "unbalanced": unbalanced,
+    "uncommitted": unbalanced,
+    "unacquired": stage_not_held,
+    "unwaited": stage_not_held,
+    "unfilled": stage_not_held,
+    "unemptied": stage_not_held,
+}

@@ -1,0 +1,111 @@
+"""Races: what the run of the machine says about memory (TS5xx)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tsgen.diagnostics import Diagnostic, Finding, Related, error
+from tsgen.verify.machine import ENGINE_NAMES, SYNC
+from tsgen.verify.story import Story
+
+_ENDS = {  # what completes an access of an engine, as a step to write
+    "tx": "wait for the stage's full barrier",
+    "bulk": "`bulk.wait_group_read(n)`",
+    "cp_async": "`cp_async.wait_group(n)`, or commit an async pipeline",
+    "wgmma": "`wgmma.wait_group(n)`",
+    "tcgen05": "a commit or release of a umma pipeline",
+    "tcgen05_ld": "`tcgen05.wait_ld()`",
+    "tcgen05_st": "`tcgen05.wait_st()`",
+}
+_UNITS = {"tx": "TMA", "bulk": "a bulk store", "cp_async": "cp.async", "wgmma": "WGMMA", "tcgen05": "an MMA"}
+
+
+def _access(story: Story, a: int, ref: int, write: bool, engine: int) -> str:
+    name = ENGINE_NAMES[engine]
+    through = f" through {_UNITS.get(name, name)}" if engine != SYNC else ""
+    verb = "writes" if write else "reads"
+    return f"`{story.step(ref).text}` of {story.who(a)} {verb} it{through}"
+
+
+def _words(story: Story, what: str) -> Finding:
+    p = story.problem
+    write, other_write, engine, other_engine = p.data[:4]
+    same = p.agent == p.other
+    pair = f"{_access(story, p.other, p.other_ref, other_write, other_engine)} (line {story.span(p.other_ref).line})"
+    mine = _access(story, p.agent, p.ref, write, engine)
+    when = story.when()
+    missing = "nothing orders the two"
+    help: str | None = "order them with a pipeline, or with a named barrier that both tasks pass"
+    siblings = story.system.agents[p.agent].task is story.system.agents[p.other].task
+    if other_engine != SYNC and (same or siblings):
+        name = ENGINE_NAMES[other_engine]
+        missing = f"the first may still be under way: it ends at {_ENDS[name]}"
+        help = f"put {_ENDS[name]} in between"
+        if not same or p.kind == "twin":
+            help += ", and a `sync` of a named barrier so that the other warps know, too"
+    elif siblings:
+        missing = "warps of a task are ordered with each other only by barriers and pipelines"
+        help = "put a `sync` of a named barrier in between"
+    return Finding(
+        f"race on {what}{' ' + when if when else ''}: {pair}, {mine}; {missing}",
+        story.span(p.ref),
+        help,
+        (Related("the other access", story.span(p.other_ref)),),
+        story.timeline(),
+    )
+
+
+def _place(story: Story, cell: int) -> str:
+    info = story.system.fields[story.system.cell_field[cell]]
+    name = f"`{info.name}`"
+    resource = story.system.kernel.resources[info.resource]
+    if resource.pipeline is not None and resource.pipeline.num_stages > 1:
+        name += f" stage {story.system.cell_stage[cell]}"
+    return name
+
+
+@error("TS500", "race")
+def race(story: Story) -> Finding:
+    """Two accesses to the same memory, one of them a write, are not ordered.
+
+    Tasks, warps of one task, and asynchronous engines (TMA, bulk stores, cp.async, WGMMA, tcgen05) run side by side. An
+    access through an engine begins at its step and ends at the step that waits for the engine, not before: a stage
+    released while a WGMMA still reads it is filled under its hands. Order the two accesses by a pipeline, by a named
+    barrier, or by the engine's completion step.
+    """
+    return _words(story, _place(story, story.problem.barrier))
+
+
+@error("TS501", "race-through-alias")
+def race_through_alias(story: Story) -> Finding:
+    """Two fields share bytes, and accesses to them are not ordered.
+
+    Fields in different phases of a `memory.alias` start at one address. The last access to one of them must be over,
+    for all tasks and engines, before the first access to the other begins, also across tiles.
+    """
+    cell, other = story.problem.data[4], story.problem.data[5]
+    return _words(story, f"bytes that {_place(story, cell)} shares with {_place(story, other)}")
+
+
+@error("TS502", "store-outlives-task")
+def store_outlives_task(story: Story) -> Finding:
+    """A task ends while a bulk store still reads its shared memory.
+
+    Shared memory goes with the CTA. After the last `tma_store`, and after the tile loop, wait until the sources have
+    been read.
+    """
+    p = story.problem
+    return Finding(
+        f"{story.who(p.agent)} can end while `{story.step(p.ref).text}` still reads shared memory",
+        story.span(p.ref),
+        "put `bulk.wait_group(0)` at the end of the schedule",
+        (),
+        story.timeline(),
+    )
+
+
+FINDINGS: dict[str, Callable[[Story], Diagnostic]] = {
+    "race": race,
+    "alias": race_through_alias,
+    "unread": store_outlives_task,
+}

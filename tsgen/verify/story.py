@@ -1,0 +1,278 @@
+"""A counterexample in words: who waits for whom, with which trip count, and what every task did last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tsgen.diagnostics import Related, Span
+from tsgen.verify.explore import Verdict
+from tsgen.verify.machine import (
+    ACCESS,
+    ARM,
+    ARRIVE,
+    COMPLETE,
+    GRID_LAUNCH,
+    GRID_WAIT,
+    NAMED_ARRIVE,
+    NAMED_WAIT,
+    WAIT,
+    BarrierInfo,
+    Instruction,
+    StepInfo,
+    System,
+)
+from tsgen.verify.run import Runner
+from tsgen.verify.state import Decision, Problem, State
+
+ROWS = 10  # of a timeline
+WIDTH = 34  # of its columns
+_SHOWN = {WAIT, ARRIVE, ACCESS, COMPLETE, NAMED_ARRIVE, NAMED_WAIT, GRID_WAIT, GRID_LAUNCH}
+
+
+class Story:
+    """Tells the verdict on one system. `agents` are those that were explored together."""
+
+    def __init__(self, system: System, agents: list[int], fixed: dict[int, int], verdict: Verdict) -> None:
+        assert verdict.problem is not None and verdict.state is not None
+        self.system = system
+        self.agents = agents
+        self.fixed = fixed
+        self.problem: Problem = verdict.problem
+        self.state: State = verdict.state
+        self.decisions = decisions(verdict.state)
+
+    # ---- names -------------------------------------------------------------------------------------------------
+
+    def who(self, a: int) -> str:
+        """The agent as a reader knows it: its task, and its warps and CTA where they matter."""
+        agent = self.system.agents[a]
+        name = agent.name
+        if agent.kind == "lead":
+            name = f"the elected warp of {name}"
+        elif agent.kind == "rest":
+            name = f"the other warps of {name}"
+        elif agent.kind == "lane":
+            name = f"warp {agent.lane} of {name}"
+        return f"{name} in CTA {agent.cta}" if self.system.ctas > 1 else name
+
+    def step(self, ref: int) -> StepInfo:
+        return self.system.steps[ref]
+
+    def span(self, ref: int) -> Span:
+        return self.system.steps[ref].span
+
+    def line(self, ref: int) -> str:
+        return f"line {self.system.steps[ref].span.line}"
+
+    def stage(self, b: BarrierInfo) -> str:
+        """`ring stage 2`; in another CTA where there are several."""
+        resource = self.system.kernel.resources[b.resource]
+        name = b.resource if resource.each is None else f"{b.resource}[{b.instance}]"
+        if b.side != "named" and resource.pipeline is not None and resource.pipeline.num_stages > 1:
+            name += f" stage {b.stage}"
+        return f"{name} of CTA {b.cta}" if self.system.ctas > 1 else name
+
+    def wanted(self, b: BarrierInfo) -> str:
+        if b.side == "named":
+            return f"all {b.need} threads at barrier {self.stage(b)}"
+        return f"{self.stage(b)} to be {'full' if b.side == 'full' else 'free'}"
+
+    # ---- circumstances -----------------------------------------------------------------------------------------
+
+    def when(self) -> str:
+        """`with k_tiles = 5 and 2 tiles`, or nothing if nothing was chosen."""
+        parts: list[str] = []
+        queues = set(self.system.tile_unknowns.values())
+        values: dict[str, list[tuple[int, str]]] = {}
+        tiles = None
+        for decision, value in self.decisions:
+            if decision.kind == "value" and decision.what in queues:
+                tiles = value
+            elif decision.kind == "value":
+                label = self.system.symbols.unknowns[decision.what].label
+                values.setdefault(label, []).append((decision.tile, str(value)))
+            else:
+                table = self.system.skips if decision.kind == "skip" else self.system.conditions
+                c = table[decision.what]
+                where = f" in iteration {decision.iteration}" if c.per_iteration else ""
+                where += f" of tile {decision.tile}" if c.per_tile and tiles != 1 and queues else ""
+                parts.append(f"`{c.key}` {'true' if value else 'false'}{where}")
+        for index, value in self.fixed.items():
+            if index not in queues:
+                values.setdefault(self.system.symbols.unknowns[index].label, []).append((0, str(value)))
+        for label, found in values.items():
+            numbers = list(dict.fromkeys(v for _, v in found))
+            parts.insert(
+                0, f"{label} = {numbers[0]}" if len(numbers) == 1 else f"{label} = {', '.join(numbers)} in turn"
+            )
+        if tiles is not None:
+            parts.append(f"{tiles} tile{'' if tiles == 1 else 's'}")
+        if len(parts) > 5:
+            parts = [*parts[:4], "…"]
+        return "with " + " and ".join(parts) if parts else ""
+
+    # ---- waiting -----------------------------------------------------------------------------------------------
+
+    def stuck(self) -> list[int]:
+        return [a for a in self.agents if self.state.pc[a] >= 0]
+
+    def waits_for(self, a: int) -> tuple[int, int, Instruction]:
+        """The barrier an agent is stuck at, the phase it wants, and its instruction."""
+        ins = self.system.agents[a].code[self.state.pc[a]]
+        if ins[0] == NAMED_WAIT:
+            return ins[1], self.state.position[ins[2]] - 1, ins
+        p = self.state.position[ins[2][0]]
+        return ins[1] + p % ins[3], p // ins[3] - ins[5], ins
+
+    def suppliers(self, b: int, phase: int) -> Iterator[tuple[int, int, bool]]:
+        """Agents that arrive at a barrier, the step they do it with, and whether they still owe it for the phase."""
+        info = self.system.barriers[b]
+        first = b - info.stage
+        for a in self.agents:
+            for ins in self.system.agents[a].code:
+                if ins[0] in (ARRIVE, ARM) and first in ins[1]:
+                    yield a, ins[-1], self.state.position[ins[2][0]] <= phase * ins[3] + info.stage
+                elif ins[0] == NAMED_ARRIVE and ins[1] == b:
+                    yield a, ins[-1], self.state.position[ins[2]] <= phase
+                elif ins[0] == ACCESS:
+                    for base, slot, stages, back, _ in ins[2]:
+                        if base == first:
+                            yield a, ins[-1], self.state.position[slot] - back <= phase * stages + info.stage
+
+    def steps_of(self, a: int, resource: str, methods: tuple[str, ...]) -> list[int]:
+        """Steps of an agent with those methods on a resource, in the order of the methods."""
+        members = {resource, *(g.name for g in self.system.kernel.groups.values() if resource in g.members)}
+        found = []
+        for method in methods:
+            for ins in self.system.agents[a].code:
+                if ins[0] in (WAIT, ARRIVE):
+                    info = self.step(ins[-1])
+                    if info.resource in members and info.method == method:
+                        found.append(ins[-1])
+        return found
+
+    def cycle(self) -> tuple[list[str], list[Related], Span]:
+        """Sentences of a deadlock, places that belong to it, and where it is reported."""
+        stuck = self.stuck()
+        a = min(stuck, key=lambda x: (self.system.agents[x].cta, self.system.agents[x].kind == "rest", x))
+        seen: list[int] = []
+        sentences: list[str] = []
+        related: list[Related] = []
+        while a not in seen:
+            seen.append(a)
+            b, phase, ins = self.waits_for(a)
+            info = self.system.barriers[b]
+            owing = list(dict.fromkeys((x, r) for x, r, owes in self.suppliers(b, phase) if owes))
+            verb = {"full": "filled", "empty": "released", "named": "joined"}[info.side]
+            if len(seen) > 1:
+                related.append(Related(f"{self.who(a)} waits for {self.wanted(info)}", self.span(ins[-1])))
+            head = f"{self.who(a)} waits at {self.line(ins[-1])} for {self.wanted(info)}"
+            if not owing:
+                sentences.append(f"{head}, {self._short(b, phase)}")
+                break
+            blocked = [(x, r) for x, r in owing if self.state.pc[x] >= 0]
+            following = [(x, r) for x, r in blocked if x in seen] or blocked or owing
+            x, r = following[0]
+            related.append(Related(f"{verb} here by {self.who(x)}", self.span(r)))
+            sentences.append(f"{head} ({verb} at {self.line(r)} by {self.who(x)})")
+            if self.state.pc[x] < 0:
+                sentences.append(f"{self.who(x)} has ended")
+                break
+            a = x
+        first = self.waits_for(seen[0])[2]
+        return sentences, _distinct(related), self.span(first[-1])
+
+    def _short(self, b: int, phase: int) -> str:
+        """Why a barrier does not complete although everybody has arrived who will."""
+        info = self.system.barriers[b]
+        have, missing = self.state.count[b], self.state.transfer[b]
+        if not any(True for _ in self.suppliers(b, phase)):
+            return f"which nobody {'fills' if info.side == 'full' else 'releases' if info.side == 'empty' else 'joins'}"
+        if have == info.need and missing:
+            words = f"{missing} bytes more were announced than written" if missing > 0 else f"{-missing} bytes too many"
+            return f"whose barrier has all arrivals, but {words}"
+        return f"whose barrier expects {info.need} arrivals and gets {have}"
+
+    # ---- timeline ----------------------------------------------------------------------------------------------
+
+    def timeline(self) -> tuple[str, ...]:
+        """The last steps before the end, a column for each task, newest last."""
+        log = self._replay()
+        columns = self._columns(log)
+        if not columns:
+            return ()
+        rows: list[tuple[int, str]] = []
+        for a, pc, iteration, tile, position in log:
+            ins = self.system.agents[a].code[pc]
+            if a in columns and ins[0] in _SHOWN:
+                text = self._cell(a, pc, iteration, tile, position)
+                if rows and rows[-1] == (a, text):
+                    continue
+                rows.append((a, text))
+        rows = rows[-ROWS:]
+        for a in columns:
+            if self.state.pc[a] >= 0 and self.problem.kind == "deadlock":
+                _, _, ins = self.waits_for(a)
+                rows.append((a, f"{self.step(ins[-1]).text} ← waits"))
+        width = min(WIDTH, max([len(t) for _, t in rows] + [len(self.who(a)) for a in columns]))
+        lines = ["  ".join(self.who(a)[:width].ljust(width) for a in columns).rstrip()]
+        lines.append("  ".join("-" * width for _ in columns))
+        for a, text in rows:
+            cells = [(text if a == c else "")[:width].ljust(width) for c in columns]
+            lines.append("  ".join(cells).rstrip())
+        return tuple(lines)
+
+    def _columns(self, log: list[tuple[Any, ...]]) -> list[int]:
+        involved = {self.problem.agent, self.problem.other}
+        if self.problem.kind == "deadlock":
+            involved = set(self.stuck())
+        for a, *_ in reversed(log):
+            if len(involved) >= 3:
+                break
+            involved.add(a)
+        found = sorted(a for a in involved if a >= 0)
+        lead = [a for a in found if self.system.agents[a].kind != "rest"] if len(found) > 4 else found
+        return lead[:4]
+
+    def _cell(self, a: int, pc: int, iteration: int, tile: int, position: int) -> str:
+        agent = self.system.agents[a]
+        ins = agent.code[pc]
+        marks = []
+        if position >= 0:
+            marks.append(f"stage {position % ins[3]} phase {position // ins[3]}")
+        if agent.loop[0] >= 0 and agent.loop[0] <= pc <= agent.loop[1]:
+            marks.append(f"trip {iteration}")
+        if self.system.tile_unknowns:
+            marks.append(f"tile {tile}")
+        text = self.step(ins[-1]).text
+        return f"{text} [{', '.join(marks)}]" if marks else text
+
+    def _replay(self) -> list[tuple[Any, ...]]:
+        """The same run again, with everything chosen beforehand, and each step noted."""
+        runner = Runner(self.system, self.agents, self.fixed)
+        runner.log = []
+        st = State(self.system)
+        for decision, value in self.decisions:
+            if decision.kind == "value":
+                st.exact[decision] = value
+            else:
+                st.decided[decision] = bool(value)
+        for decision, value in self.state.low.items():
+            if decision not in st.exact:
+                st.low[decision] = value
+        runner.run(st)
+        return runner.log
+
+
+def decisions(st: State) -> list[tuple[Decision, int]]:
+    found: list[tuple[Decision, int]] = []
+    path = st.path
+    while path is not None:
+        path, decision, value = path
+        found.append((decision, value))
+    return found[::-1]
+
+
+def _distinct(related: list[Related]) -> list[Related]:
+    return list(dict.fromkeys(related))
