@@ -12,6 +12,7 @@ from tsgen.lower.names import Namer
 from tsgen.lower.program import Constant, Mma, SmemField, Statement, TmaMap
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.tokens import ScalarToken, Spread, TileToken, Token
+from tsgen.lower.tries import Answers
 from tsgen.model.algebra import evaluate
 from tsgen.model.expr import Expr, Name, Ref, names
 from tsgen.model.kernel import Field, Kernel, Resource, Task
@@ -157,7 +158,8 @@ class TaskState:
     states: dict[tuple[str, str], str] = field(default_factory=dict)
     simple: dict[tuple[str, str], bool] = field(default_factory=dict)
     stages: dict[tuple[str, str], str] = field(default_factory=dict)  # (resource, side) -> text of the work stage
-    tokens_of_try: dict[tuple[str, str], str] = field(default_factory=dict)
+    answers: dict[tuple[str, str], Answers] = field(default_factory=dict)  # (target, try) -> where its answers go
+    answer_names: dict[tuple[str, str], str] = field(default_factory=dict)
     mma_threads: dict[str, str] = field(default_factory=dict)
     deferred: dict[int, tuple[CallStep, str, str]] = field(
         default_factory=dict

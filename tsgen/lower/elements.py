@@ -10,7 +10,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.leaves import as_number, name_number, word_number
 from tsgen.lower.mma import fragment
 from tsgen.lower.program import Statement, assign
-from tsgen.lower.pyexpr import py, py_factor
+from tsgen.lower.pyexpr import py_compared, py_factor
 from tsgen.lower.tokens import ScalarToken, TileToken
 from tsgen.model.algebra import canonical
 from tsgen.model.bounds import Interval, interval, intervals
@@ -109,7 +109,7 @@ def store_element(s: TaskState, w: Work, step: CallStep, target: Ref, value: Exp
         text = s.py(x.at)
         indices.append(text)
         if not provably_inside(s, x.at, extent):
-            conditions.append(f"{text} < {py(extent, s.scope)}")
+            conditions.append(f"{py_compared(x.at, s.scope)} < {py_compared(extent, s.scope)}")
     if where is not None:
         conditions.append(printer(s, w).print(where, 3))
     word = b.dtype_word(tensor.dtype)

@@ -11,8 +11,9 @@ from tsgen.lower.positions import (
     position,
     ring_config,
 )
-from tsgen.lower.program import Statement
+from tsgen.lower.program import Statement, assign
 from tsgen.lower.rings import Ring, producer_kind, ring, stage_bytes
+from tsgen.lower.tries import Answers, answers
 from tsgen.model.algebra import canonical
 from tsgen.model.ops import accesses
 from tsgen.model.steps import CallStep, calls
@@ -22,7 +23,7 @@ def step(s: TaskState, c: CallStep) -> list[Statement]:
     """The statements of a pipeline step on a resource or a group."""
     match c.method:
         case "try_acquire" | "try_wait":
-            return [_try(s, c)]
+            return _try(s, c)
         case "acquire" | "wait":
             return _open(s, c)
         case "commit":
@@ -41,26 +42,50 @@ def _ring(s: TaskState, target: str) -> tuple[str, Ring]:
     return resource, ring(s.builder, resource)
 
 
-def _try(s: TaskState, c: CallStep) -> Statement:
+def _try(s: TaskState, c: CallStep) -> list[Statement]:
     _, r = _ring(s, c.target)
+    if id(c) not in _answers(s, c.target, c.method).asked:
+        return []
     state = position(s, c.target, c.method)
-    side = "acquire" if c.method == "try_acquire" else "wait"
-    token = s.names.new(f"{c.target}_{'free' if side == 'acquire' else 'ready'}")
-    s.tokens_of_try[(c.target, side)] = token
-    barrier = r.empty_barrier(state) if side == "acquire" else r.full_barrier(state)
-    values = {"pipeline": r.pipeline, "state": state, "token": token, "barrier": barrier}
-    return Statement(f"pipelines/{c.method}", values, s.note(c))
+    barrier = r.empty_barrier(state) if c.method == "try_acquire" else r.full_barrier(state)
+    values = {"pipeline": r.pipeline, "state": state, "token": _answer(s, c.target, c.method), "barrier": barrier}
+    return [Statement(f"pipelines/{c.method}", values, s.note(c))]
+
+
+def _answers(s: TaskState, target: str, attempt: str) -> Answers:
+    key = (target, attempt)
+    if key not in s.answers:
+        s.answers[key] = answers(s.task.schedule.steps, target, attempt, s.scope.env)
+    return s.answers[key]
+
+
+def _answer(s: TaskState, target: str, attempt: str) -> str:
+    """The variable with the answer of a try."""
+    key = (target, attempt)
+    if key not in s.answer_names:
+        s.answer_names[key] = s.names.new(f"{target}_{'free' if attempt == 'try_acquire' else 'ready'}")
+        if _answers(s, target, attempt).starts_unknown:
+            s.prelude[("answer", *key)] = assign(s.answer_names[key], "cutlass.Boolean(False)")
+    return s.answer_names[key]
+
+
+def _cleared(s: TaskState, c: CallStep, attempt: str) -> list[Statement]:
+    """After a step that uses up an answer: the variable says that nothing is known, where a later step may ask it."""
+    if id(c) not in _answers(s, c.target, attempt).cleared_after:
+        return []
+    return [assign(_answer(s, c.target, attempt), "cutlass.Boolean(False)")]
 
 
 def _open(s: TaskState, c: CallStep) -> list[Statement]:
     resource, r = _ring(s, c.target)
     state = position(s, c.target, c.method)
-    token = s.tokens_of_try.pop((c.target, c.method), None)
+    attempt = f"try_{c.method}"
+    token = _answer(s, c.target, attempt) if id(c) in _answers(s, c.target, attempt).used_by else None
     barrier = r.empty_barrier(state) if c.method == "acquire" else r.full_barrier(state)
     values: dict[str, object] = {"pipeline": r.pipeline, "state": state, "token": token, "barrier": barrier}
     if c.method == "acquire":
         values["arm"] = _arm(s, resource, r, state)
-    out = [Statement(f"pipelines/{c.method}", values, s.note(c))]
+    out = [Statement(f"pipelines/{c.method}", values, s.note(c)), *_cleared(s, c, attempt)]
     stage = opened_stage(s, c.target, c.method, state)
     return out if stage is None else [*out, stage]
 
@@ -120,7 +145,8 @@ def _skip(s: TaskState, c: CallStep) -> list[Statement]:
     if canonical(n, s.scope.env).value == 0:
         return []
     states = {position(s, c.target, m): None for m in ("wait", "release") if _has(s, c.target, m)}
-    return [Statement("pipelines/skip", {"states": list(states), "by": s.py(n)}, s.note(c))]
+    moved = Statement("pipelines/skip", {"states": list(states), "by": s.py(n)}, s.note(c))
+    return [moved, *_cleared(s, c, "try_wait")]
 
 
 def _has(s: TaskState, target: str, method: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Literal
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
-from tsgen.lower.program import Statement
+from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Name
@@ -179,6 +179,8 @@ def _lag(steps: tuple[Step, ...], targets: set[str], opens: str, closes: str, la
                     lag += 1
                 elif x.method == closes:
                     lag -= 1
+                elif x.method == f"try_{opens}" and lag == 1:  # asks about the next stage, not the one that is open
+                    return None
                 if lag not in (0, 1):
                     return None
             continue
@@ -212,9 +214,43 @@ def opened_stage(s: TaskState, target: str, method: str, state: str) -> Statemen
         if stage is None or stage.endswith(".index"):
             both = _both_sides(s, target)
             stage = s.names.new(f"{target}_{method}_stage" if both else f"{target}_stage")
+            if not _opened_before_works(s, s.task.schedule.steps, set(resources), target, method, False)[0]:
+                s.prelude[("stage", stage)] = assign(stage, "Int32(0)")
         s.stages.update({(r, side): stage for r in resources})
         values["stage"] = stage
     return Statement("pipelines/advance", values)
+
+
+def _opened_before_works(
+    s: TaskState, steps: tuple[Step, ...], resources: set[str], target: str, method: str, opened: bool
+) -> tuple[bool, bool]:
+    """Whether every work on the resources follows an open in its own or an enclosing block; and whether one is open.
+
+    Where not, the variable with the stage must have a value outside the block that opens.
+    """
+    b = s.builder
+    fine = True
+    for x in steps:
+        if isinstance(x, CallStep):
+            w = b.kernel.work(x.target, x.method) if x.kind == "work" else None
+            if w is not None and (w.owner in resources or resources & _touched(w)):
+                fine = fine and (opened or _of_other_side(s, w, target, method))
+            opened = opened or (_moves(x) and x.target == target and x.method == method)
+            continue
+        inner, after = _opened_before_works(s, x.body, resources, target, method, opened)
+        fine = fine and inner
+        if isinstance(x, StaticIf):
+            inner, other = _opened_before_works(s, x.orelse, resources, target, method, opened)
+            fine, after = fine and inner, after and other
+        opened = after if isinstance(x, StaticIf | StaticFor) else opened
+    return fine, opened
+
+
+def _of_other_side(s: TaskState, w: Work, target: str, method: str) -> bool:
+    """Whether a work of a task that produces and consumes is at the stage of the other bracket."""
+    if not _both_sides(s, target):
+        return False
+    return (w.role == "producer" and w.owner == target) != (side_of(method) == "producer")
 
 
 def _works_on(s: TaskState, resource: str) -> bool:

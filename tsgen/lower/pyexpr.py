@@ -58,6 +58,11 @@ def py_factor(e: Expr, scope: Scope) -> str:
     return _print(prune(e, scope.env), scope, 8)
 
 
+def py_compared(e: Expr, scope: Scope) -> str:
+    """The expression as an operand of a comparison."""
+    return _print(prune(e, scope.env), scope, 5)
+
+
 def _wrap(level: int, outer: int, s: str) -> str:
     return f"({s})" if level < outer else s
 
@@ -180,8 +185,32 @@ def tile_index(start: Expr, length: Expr, scope: Scope) -> str | None:
     n = canonical(length, scope.env).value
     if n is None or n.denominator != 1:
         return None
+    as_written = _quotient(prune(start, scope.env), prune(length, scope.env), int(n), scope.env)
+    if as_written is not None:
+        return py(as_written, scope)
     quotient = canonical(start, scope.env).over(int(n))
     return None if quotient is None else py_poly(quotient, scope)
+
+
+def _quotient(e: Expr, length: Expr, n: int, env: Env) -> Expr | None:
+    """`e / length` in the names that `e` is written in, if each of its terms has a factor that `length` divides."""
+    if e == length:
+        return Const(1)
+    if is_constant(e, env):
+        value = canonical(e, env).value
+        if value is None or value % n:
+            return None
+        return Const(int(value / n)) if isinstance(e, Const) or value == 0 else Binary("//", e, length)
+    if not isinstance(e, Binary) or e.op not in ("+", "-", "*"):
+        return None
+    left, right = _quotient(e.left, length, n, env), _quotient(e.right, length, n, env)
+    if e.op == "*":
+        if right is not None:
+            return e.left if right == Const(1) else Binary("*", e.left, right)
+        return None if left is None else e.right if left == Const(1) else Binary("*", left, e.right)
+    if left is None or right is None:
+        return None
+    return left if right == Const(0) else right if left == Const(0) and e.op == "+" else Binary(e.op, left, right)
 
 
 def split_index(start: Expr, length: Expr, scope: Scope) -> tuple[Expr, Expr] | None:
@@ -192,6 +221,9 @@ def split_index(start: Expr, length: Expr, scope: Scope) -> tuple[Expr, Expr] | 
     n = canonical(length, scope.env).value
     if n is None or n.denominator != 1:
         return None
+    as_written = _quotient(prune(start, scope.env), prune(length, scope.env), int(n), scope.env)
+    if as_written is not None:
+        return as_written, Const(0)
     terms = canonical(start, scope.env).terms
     whole = Poly(tuple((m, c / n) for m, c in terms if (c / n).denominator == 1))
     rest = Poly(tuple((m, c) for m, c in terms if (c / n).denominator != 1))

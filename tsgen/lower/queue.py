@@ -35,18 +35,21 @@ def queue_of(b: Builder) -> Resource | None:
 
 @frozen
 class TileCoord:
-    """The function that turns a tile's number into coordinates: its name, and what a call passes."""
+    """How a tile's number becomes coordinates: the call of the module's function."""
 
-    call: str
+    call: str | None  # None: the number is the coordinate
+    var: str  # the loop's variable
     axes: tuple[str, ...]
     serpentine: bool  # tiles are counted round by round of the grid, every other one backwards
 
-    @property
-    def loop(self) -> str:
-        """The head of the loop over this CTA's tiles."""
+    def loop(self, first: str, stride: str) -> str:
+        """The head of the loop over every so many-th of this CTA's tiles."""
         if self.serpentine:
-            return "nth in cutlass.range(rounds, unroll=1)"
-        return "tile in cutlass.range(cluster, cluster_tiles, clusters, unroll=1)"
+            bounds = "rounds" if (first, stride) == ("0", "1") else f"{first}, rounds, {stride}"
+            return f"nth in cutlass.range({bounds}, unroll=1)"
+        start = "cluster" if first == "0" else f"cluster + {first} * clusters"
+        step = "clusters" if stride == "1" else f"{stride} * clusters"
+        return f"{self.var} in cutlass.range({start}, cluster_tiles, {step}, unroll=1)"
 
 
 def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoord:
@@ -56,6 +59,8 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
     if q.scheduler != "static_persistent":
         refuse(f"the scheduler {q.scheduler} on {b.kernel.target}", queue.spans.get("scheduler", queue.span))
     axes = {a.name: a for a in b.kernel.launch.axes}
+    if len(axes) == 1 and not (clustered(b) or q.serpentine or q.raster[0].reverse):
+        return TileCoord(None, b.globals[q.raster[0].axis], tuple(axes), False)
     order = [(r, axes[r.axis]) for r in q.raster]
     lines: list[str] = []
     counts: list[str] = []
@@ -92,7 +97,7 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
     if q.serpentine:
         b.functions["serpentine"] = Statement("functions/serpentine")
         number = "serpentine_tile(nth, cluster, clusters)"
-    return TileCoord(f"tile_coord({number}{''.join(', ' + p for p in passed)})", tuple(names), q.serpentine)
+    return TileCoord(f"tile_coord({number}{''.join(', ' + p for p in passed)})", "tile", tuple(names), q.serpentine)
 
 
 def _plain(order: list[tuple[RasterAxis, Axis]], counts: list[str]) -> list[str]:

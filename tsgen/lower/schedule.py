@@ -8,7 +8,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.program import Statement, assign
 from tsgen.lower.proofs import never
-from tsgen.lower.pyexpr import py_factor
+from tsgen.lower.pyexpr import py_compared, py_factor
 from tsgen.lower.queue import TileCoord
 from tsgen.lower.split import NEVER, splitting
 from tsgen.model.algebra import NotConstant, canonical, evaluate
@@ -44,7 +44,7 @@ class TileValues:
             if let.time == "tile" and let.name in s.used.seen:
                 lets.append(_let(s, let.name, let.value, let.span.line))
         out = []
-        if self.coord is not None and any(a in s.used.seen for a in self.coord.axes):
+        if self.coord is not None and self.coord.call is not None and any(a in s.used.seen for a in self.coord.axes):
             out.append(assign(", ".join(s.used[a] for a in self.coord.axes), self.coord.call))
         return [*out, *lets[::-1], *s.tile_windows.values()]
 
@@ -122,8 +122,6 @@ def _if(condition: str, body: list[Statement], note: str) -> Statement:
 
 
 def _tile_loop(s: TaskState, x: TileLoop, tile: TileValues) -> Statement:
-    if canonical(x.first.expr, s.scope.env).value != 0 or canonical(x.stride.expr, s.scope.env).value != 1:
-        refuse("work_tile_loop with first or stride", x.span)
     assert tile.coord is not None
     tile.skips = x.skip_if is not None and not never(s.builder.kernel, x.skip_if.expr)
     body = lower_steps(s, x.body, tile)
@@ -134,9 +132,8 @@ def _tile_loop(s: TaskState, x: TileLoop, tile: TileValues) -> Statement:
     else:
         at = _first_use(body, {s.used[a] for a in tile.coord.axes}, s)
         body = [*body[:at], *tile.statements(), *body[at:]]
-    return Statement(
-        "blocks/tile_loop", {"loop": tile.coord.loop}, s.builder.note(x.span.line, "work_tile_loop"), tuple(body)
-    )
+    loop = tile.coord.loop(py_factor(x.first.expr, s.scope), py_factor(x.stride.expr, s.scope))
+    return Statement("blocks/tile_loop", {"loop": loop}, s.builder.note(x.span.line, "work_tile_loop"), tuple(body))
 
 
 def _first_use(body: list[Statement], axes: set[str], s: TaskState) -> int:
@@ -181,16 +178,20 @@ def _guard(s: TaskState, x: Guard) -> str:
     var = s.used[loop.var]
     start, step = py_factor(loop.start.expr, s.scope), py_factor(loop.step.expr, s.scope)
     if x.kind == "first_iter":
-        return f"{var} == {s.py(loop.start.expr)}"
+        return f"{var} == {py_compared(loop.start.expr, s.scope)}"
     if x.kind == "last_iter":
-        return f"{var} + {step} >= {s.py(loop.end.expr)}"
+        by = canonical(loop.step.expr, s.scope.env).value
+        past = "<=" if by is not None and by < 0 else ">="
+        return f"{var} + {step} {past} {py_compared(loop.end.expr, s.scope)}"
     count = var if start == "0" else f"({var} - {start})"
     count = count if step == "1" else f"{count} // {step}"
+    period = py_factor(x.options.get("period", Const(x.period)), s.scope)
+    first = py_factor(x.options.get("start", Const(x.start)), s.scope)
     if x.period == 1:
-        return f"{count} >= {x.start}" if x.start else "True"
+        return f"{count} >= {first}" if x.start else "True"
     if x.start == 0:
-        return f"{count} % {x.period} == 0"
-    return f"{count} >= {x.start} and ({count} - {x.start}) % {x.period} == 0"
+        return f"{count} % {period} == 0"
+    return f"{count} >= {first} and ({count} - {first}) % {period} == 0"
 
 
 def _static_for(s: TaskState, x: StaticFor, tile: TileValues) -> Statement:
@@ -212,8 +213,10 @@ def _static_if(s: TaskState, x: StaticIf, tile: TileValues) -> list[Statement]:
         condition = s.py(x.condition.expr)
         if s.task.each is None or s.task.each.var not in names(x.condition.expr):
             condition = f"const_expr({condition})"
+        both = {r for c in calls(x.body) for r in c.results} & {r for c in calls(x.orelse) for r in c.results}
+        if both:
+            refuse(f"the token `{min(both)}`, which both branches of an `if` at run time assign", x.span)
+        body = tuple(lower_steps(s, x.body, tile))
         values = {"condition": condition, "orelse": tuple(lower_steps(s, x.orelse, tile))}
-        return [
-            Statement("blocks/if_else", values, s.builder.note(x.span.line, "if"), tuple(lower_steps(s, x.body, tile)))
-        ]
+        return [Statement("blocks/if_else", values, s.builder.note(x.span.line, "if"), body)]
     return lower_steps(s, x.body if taken else x.orelse, tile)

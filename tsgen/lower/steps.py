@@ -11,6 +11,7 @@ from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import py_factor
 from tsgen.lower.rings import ring
+from tsgen.model.algebra import canonical
 from tsgen.model.expr import Placed
 from tsgen.model.steps import CallStep
 
@@ -53,7 +54,7 @@ def _barrier(s: TaskState, c: CallStep) -> Statement:
     count = r.each.count if r.each is not None else 1
     comment = f"named barrier {c.target}" + (f", and the next {count - 1}" if count > 1 else "")
     identifier = b.constant(c.target.upper(), str(first.id), comment)
-    if c.instance is not None:
+    if c.instance is not None and canonical(c.instance, s.scope.env).value != 0:
         identifier = f"{identifier} + {py_factor(c.instance, s.scope)}"
     method = "barrier_arrive" if c.method == "arrive" else "barrier"
     return Statement("ops/barrier", {"method": method, "id": identifier, "threads": first.threads}, s.note(c))

@@ -7,7 +7,7 @@ from tsgen.lower.context import TaskState, join
 from tsgen.lower.errors import refuse
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement, assign
-from tsgen.lower.pyexpr import py, tile_index
+from tsgen.lower.pyexpr import py, py_compared, tile_index
 from tsgen.lower.smem import element_bytes, needs_fence, slot, smem_field, tile_rank
 from tsgen.lower.spread import contiguous, spread_of, thread_slice
 from tsgen.lower.tokens import Spread, TileToken
@@ -129,7 +129,7 @@ def _limit(s: TaskState, x: Window, extent: Expr) -> Limit:
     last = Binary("-", Binary("+", x.start, x.length), Const(1))
     if elements.provably_inside(s, last, extent):
         return None
-    return s.py(x.start), py(extent, s.scope)
+    return s.py(x.start), py_compared(extent, s.scope)
 
 
 def _copy(

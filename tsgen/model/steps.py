@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from tsgen.diagnostics.model import Span
-from tsgen.frozen import frozen
+from tsgen.frozen import field, frozen
 from tsgen.model.expr import Expr, Placed
 
 CallKind = Literal["pipeline", "group", "work", "completion", "queue", "barrier", "pdl"]
@@ -61,13 +61,17 @@ class Skippable:
 
 @frozen
 class Guard:
-    """`first_iter`, `last_iter` or `every` of the enclosing domain loop; period, start are 1, 0 for the others."""
+    """`first_iter`, `last_iter` or `every` of the enclosing domain loop; period, start are 1, 0 for the others.
+
+    `options` are the expressions that period and start came from, where the spec has them.
+    """
 
     kind: Literal["first_iter", "last_iter", "every"]
     period: int
     start: int
     body: tuple[Step, ...]
     span: Span
+    options: Mapping[str, Expr] = field(default_factory=dict)
 
 
 @frozen

@@ -260,7 +260,8 @@ class Builder:
                 reason = f"`{key}` is {values[key]}, expected {low} to {_LIMIT - 1}"
                 self.ctx.add(rules_steps.block_option(block, reason, node.span))
         kind = cast(Literal["first_iter", "last_iter", "every"], block)
-        return Guard(kind, values["period"], values["start"], self.inside(body, inner), span)
+        written = {key: self.ctx.parse(node) for key in values if (node := options.get(key)) is not None}
+        return Guard(kind, values["period"], values["start"], self.inside(body, inner), span, written)
 
     def when(self, block: str, options: MapNode, body: Node | None, span: Span, place: Place) -> Step:
         inner = self.guarding(block, span, place)
