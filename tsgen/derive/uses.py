@@ -121,7 +121,9 @@ def _work(kernel: Kernel, u: Uses, party: Party, node: Node, work: Work, pending
         axes = {c.multicast for c in copies(work) if c.multicast is not None}
         u.multicast.setdefault(work.owner, set()).update(axes)
     key = (work.owner, node.instance)
-    lanes = owner is not None and owner.pipeline is not None and owner.pipeline.interleave_stride[1] == instance.num_warps
+    lanes = (
+        owner is not None and owner.pipeline is not None and owner.pipeline.interleave_stride[1] == instance.num_warps
+    )
     pending[key] = pending.get(key, 0) + tx_bytes(kernel, work, env, 1 if lanes else instance.num_warps)
 
 

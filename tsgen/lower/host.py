@@ -5,10 +5,10 @@ from __future__ import annotations
 from tsgen.lower.context import DSL_TYPES, TORCH_TYPES, Builder
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import DTypeChoice, HostDim, HostTensor
-from tsgen.lower.pyexpr import Scope, py
-from tsgen.model.algebra import canonical, evaluate, is_constant
+from tsgen.lower.pyexpr import Scope, py, py_factor
+from tsgen.model.algebra import canonical, evaluate, is_constant, substitute
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Expr, Name, names, text
+from tsgen.model.expr import Binary, Call, Expr, Name, names, text
 from tsgen.model.kernel import Kernel, Tensor
 
 
@@ -127,6 +127,44 @@ def checks(b: Builder) -> tuple[tuple[str, str], ...]:
         if free and free <= known:
             out.append((python(py(p.expr, scope)), text(p.expr)))
     return tuple(out)
+
+
+def nothing_to_do(b: Builder) -> str | None:
+    """The host's test for a problem without tiles or without results; None if there is always something to do."""
+    lets = {x.name: x.value for x in b.kernel.launch.lets}
+    tiles: list[Expr] = [a.extent for a in b.kernel.launch.axes]
+    for _ in lets:
+        tiles = [substitute(e, lets) for e in tiles]
+    results = [_zeros(b, list(t.shape)) for t in b.kernel.tensors.values() if t.present and t.output and t.shape]
+    without = " and ".join(dict.fromkeys(_is_zero(r) for r in results)) if all(results) else None
+    none = _zeros(b, tiles)
+    if not none or (without and all(set(none) <= set(r) for r in results)):
+        return without
+    if without is None or any(set(none) == set(r) for r in results):
+        return _is_zero(none)
+    return f"({without}) or {_is_zero(none)}"
+
+
+def _is_zero(factors: dict[str, None]) -> str:
+    return f"{' * '.join(factors)} == 0"
+
+
+def _zeros(b: Builder, product: list[Expr]) -> dict[str, None]:
+    """What a product is zero with: factors as Python of the host, without those that are never zero."""
+    out: dict[str, None] = {}
+    for e in product:
+        match e:
+            case Call(function="ceil_div") if is_constant(e.args[1], b.kernel.env):
+                out.update(_zeros(b, [e.args[0]]))
+            case Call(function="min"):
+                out.update(_zeros(b, list(e.args)))
+            case Binary(op="*"):
+                out.update(_zeros(b, [e.left, e.right]))
+            case Name(id="sms"):
+                pass
+            case _ if not is_constant(e, b.kernel.env):
+                out[python(py_factor(e, Scope(b.kernel.env, b.kernel_names())))] = None
+    return out
 
 
 def python(code: str) -> str:

@@ -13,13 +13,12 @@ from tsgen.lower.context import DSL_TYPES, Builder, Used
 from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.program import Constant, DTypeChoice, KernelArg, Launch, LayoutAtom, Module, Statement, TaskCode
-from tsgen.lower.pyexpr import Scope, py, py_factor
+from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import cluster_size, cluster_text, clustered, queue_of, tile_coord, tile_count
 from tsgen.lower.rings import creations
 from tsgen.lower.setup import lower_setup
 from tsgen.lower.simplify import simplified
 from tsgen.lower.task import lower_task
-from tsgen.model.algebra import is_constant, substitute
 from tsgen.model.expr import Name, names
 from tsgen.model.expr import text as expression_text
 from tsgen.model.kernel import Kernel, Program
@@ -83,7 +82,7 @@ def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
         dims=host.host_dims(b),
         optional_dims=kernel.launch.optional,
         checks=host.checks(b),
-        empty=_empty(b),
+        empty=host.nothing_to_do(b),
         summary=kernel.doc.strip().split("\n")[0],
         capability=(9, 0),
     )
@@ -229,16 +228,3 @@ def _launch(b: Builder, persistent: bool) -> Launch:
 def _threads_comment(b: Builder) -> str | None:
     padding = sum(len(p) for p in b.derived.padding.values())
     return f"{padding} padding warps fill up a warpgroup: setmaxnreg speaks to whole warpgroups" if padding else None
-
-
-def _empty(b: Builder) -> str | None:
-    """The host's test for a tile space without tiles; None if it always has some."""
-    used = Used(b.kernel_names())
-    scope = Scope(b.kernel.env, used)
-    extents = [a.extent for a in b.kernel.launch.axes if not is_constant(a.extent, b.kernel.env)]
-    if not extents:
-        return None
-    lets = {x.name: x.value for x in b.kernel.launch.lets}
-    for _ in lets:
-        extents = [substitute(e, lets) for e in extents]
-    return host.python(" * ".join(py_factor(e, scope) for e in extents)) + " == 0"

@@ -14,7 +14,7 @@ from tsgen.lower.program import Statement
 from tsgen.lower.smem import element_bytes
 from tsgen.lower.tokens import Spread
 from tsgen.model.algebra import canonical
-from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice
+from tsgen.model.expr import Binary, Compare, Const, Expr, Full, Index, Ref, Slice
 from tsgen.model.kernel import Field, Work
 from tsgen.model.ops import accesses
 from tsgen.model.steps import calls
@@ -107,7 +107,7 @@ def _widest(s: TaskState, scope: str, shape: Shape) -> tuple[int, str, int]:
         if w.scope != scope or tile_shape(s, ref) != shape:
             continue
         e = b.field(ref).dtype if ref.resource is not None else b.kernel.tensors[ref.name].dtype
-        vector = min(vector, _vector(s, ref, element_bytes(b, e)))
+        vector = min(vector, _vector(s, ref, element_bytes(b, e), whole=w.op == "cp_async_load"))
         if element_bytes(b, e) > width:
             dtype, width = b.dtype(e), element_bytes(b, e)
     return (vector, dtype, width) if width else (4, "Float32", 4)
@@ -117,7 +117,7 @@ def _memory_tiles(s: TaskState) -> Iterator[tuple[Work, Ref]]:
     b = s.builder
     for c in calls(s.task.schedule.steps):
         w = b.kernel.work(c.target, c.method) if c.kind == "work" else None
-        if w is None or w.op not in ("load", "store", "map"):
+        if w is None or w.op not in ("load", "store", "map", "cp_async_load"):
             continue
         w = bind(w, c)
         for a in accesses(w):
@@ -125,8 +125,11 @@ def _memory_tiles(s: TaskState) -> Iterator[tuple[Work, Ref]]:
                 yield w, a.ref
 
 
-def _vector(s: TaskState, ref: Ref, width: int) -> int:
-    """The longest vector of a window: 16 bytes, less if it does not start at a multiple or is not contiguous."""
+def _vector(s: TaskState, ref: Ref, width: int, *, whole: bool) -> int:
+    """The longest vector of a window: 16 bytes, less if it does not start at a multiple or is not contiguous.
+
+    `whole`: each vector must lie inside the tensor or outside, none across its edge.
+    """
     vector = max(1, 16 // width)
     if ref.resource is not None:
         return vector
@@ -134,9 +137,31 @@ def _vector(s: TaskState, ref: Ref, width: int) -> int:
         return 1
     last = ref.window[-1] if ref.window is not None else Full()
     start: Expr = last.start if isinstance(last, Slice) else Const(0)
-    while vector > 1 and not canonical(start, s.scope.env).multiple_of(vector):
+    extent = s.builder.kernel.tensors[ref.name].shape[-1]
+    while vector > 1 and not (
+        canonical(start, s.scope.env).multiple_of(vector) and (not whole or _multiple(s, extent, vector))
+    ):
         vector //= 2
     return vector
+
+
+def _multiple(s: TaskState, e: Expr, n: int) -> bool:
+    """Whether a value is a multiple of n, by its form or by `launch.assume`: `N % 8 == 0`."""
+    form = canonical(e, s.scope.env)
+    if form.multiple_of(n):
+        return True
+    for assumed in s.builder.kernel.launch.assume:
+        match assumed.expr:
+            case Compare(ops=("==",), operands=(Binary(op="%", left=x, right=m), zero)):
+                divisor = canonical(m, s.scope.env).value
+                if (
+                    canonical(zero, s.scope.env).value == 0
+                    and canonical(x, s.scope.env) == form
+                    and divisor is not None
+                ):
+                    if divisor.denominator == 1 and divisor % n == 0:
+                        return True
+    return False
 
 
 def contiguous(b: Builder, ref: Ref) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tsgen.lower import bodies, maps, pipelines, tile_maps, tiles, tma
 from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
+from tsgen.lower.cp_async import cp_async_load
 from tsgen.lower.errors import Unsupported, refuse, work_without_code
 from tsgen.lower.mma import ref_of, wgmma
 from tsgen.lower.positions import stage
@@ -118,6 +119,8 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
                 s.define(name, name)
             done = maps.lower_map(s, w, c, arguments, None)
             return [] if done is None else [done]
+        case "cp_async_load":
+            return cp_async_load(s, bound, c)
         case "load":
             return tiles.load(s, w, c)
         case "store":

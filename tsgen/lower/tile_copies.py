@@ -30,9 +30,9 @@ def read_tile(
     if token.spread != spread:
         refuse(f"a load of a tile of `{ref.name}` with another spread than its register field", w.span)
     if ref.resource is not None:
-        (part, out), limits = _smem_part(s, w, ref, spread, "S"), _INSIDE
+        (part, out), limits = smem_part(s, w, ref, spread, "S"), _INSIDE
     else:
-        window, limits = _window(s, w, ref, spread)
+        window, limits = window_tile(s, w, ref, spread)
         part = s.names.new(f"{ref.name}_from")
         out = [assign(part, f"{thread_slice(s, spread)}.partition_S({window})")]
     if into is None:
@@ -49,10 +49,10 @@ def write_tile(s: TaskState, w: Work, ref: Ref, token: TileToken, mask: str | No
         sizes = f"{token.spread.rows}x{token.spread.cols}", f"{spread.rows}x{spread.cols}"
         refuse(f"a store of a {sizes[0]} tile to a window of {sizes[1]}", w.span)
     if ref.resource is not None:
-        part, out = _smem_part(s, w, ref, spread, "D")
+        part, out = smem_part(s, w, ref, spread, "D")
         out = [*out, *_copy(s, spread, token.name, part, _INSIDE, mask)]
         return [*out, Statement("ops/fence")] if needs_fence(s.builder, ref) else out
-    window, limits = _window(s, w, ref, spread)
+    window, limits = window_tile(s, w, ref, spread)
     part = s.names.new(f"{ref.name}_to")
     start = assign(part, f"{thread_slice(s, spread)}.partition_D({window})")
     return [start, *_copy(s, spread, token.name, part, limits, mask)]
@@ -69,7 +69,7 @@ def convert(source: TileToken, to: TileToken) -> Statement:
     return Statement("ops/convert", {"source": source.name, "to": to.name, "dtype": to.dtype})
 
 
-def _smem_part(s: TaskState, w: Work, ref: Ref, spread: Spread, side: str) -> tuple[str, list[Statement]]:
+def smem_part(s: TaskState, w: Work, ref: Ref, spread: Spread, side: str) -> tuple[str, list[Statement]]:
     """This thread's part of a field's window at the work's stage, and what makes it if the prelude cannot."""
     b = s.builder
     field, shared = b.field(ref), smem_field(b, ref)
@@ -88,7 +88,7 @@ def _smem_part(s: TaskState, w: Work, ref: Ref, spread: Spread, side: str) -> tu
                 refuse("a field window that does not start at a multiple of its length", w.span)
             boxes.append(box)
         text = f"cute.local_tile({text}, {_tuple(sizes)}, ({'None, ' * len(kept)}None))"
-    at = join([*["None"] * (1 + spread.rank), *boxes, slot(b, ref, stage(s, field.owner, w), s.scope)])
+    at = join([*["None"] * (1 + spread.rank), *boxes, slot(b, ref, stage(s, ref.resource or field.owner, w), s.scope)])
     partition = f"{thread_slice(s, spread)}.partition_{side}({text})"
     wish = f"{shared.name}_{'from' if side == 'S' else 'to'}"
     if picked:
@@ -100,7 +100,7 @@ def _smem_part(s: TaskState, w: Work, ref: Ref, spread: Spread, side: str) -> tu
     return f"{s.prelude[key].values['name']}[{at}]", []
 
 
-def _window(s: TaskState, w: Work, ref: Ref, spread: Spread) -> tuple[str, tuple[Limit, ...]]:
+def window_tile(s: TaskState, w: Work, ref: Ref, spread: Spread) -> tuple[str, tuple[Limit, ...]]:
     """A tensor's window as a tile, and along which of its dimensions it may end outside the tensor."""
     b = s.builder
     tensor = b.kernel.tensors[ref.name]
@@ -145,12 +145,12 @@ def _copy(
     at = f"{i}, {j}" if spread.rank == 2 else j
     body = _vector(s, spread, source, target, at, j, cols, mask)
     if j != "0":
-        body = [_loop(j, reps[1], body)]
+        body = [loop(j, reps[1], body)]
     if rows is not None:
         row = spread.row(i)
-        inside = f"{_sum(rows[0], row)} < {rows[1]}"
+        inside = f"{sum_text(rows[0], row)} < {rows[1]}"
         body = [Statement("blocks/if", {"condition": inside}, None, tuple(body))]
-    return [_loop(i, reps[0], body)] if i != "0" else body
+    return [loop(i, reps[0], body)] if i != "0" else body
 
 
 def _vector(
@@ -159,24 +159,24 @@ def _vector(
     """One vector: at once where all of it is inside and wanted."""
     vector = Statement("ops/copy", {"source": f"{source}[None, {at}]", "target": f"{target}[None, {at}]"})
     if spread.vector == 1:
-        conditions = [f"{_sum(cols[0], spread.column(j))} < {cols[1]}"] if cols is not None else []
+        conditions = [f"{sum_text(cols[0], spread.column(j))} < {cols[1]}"] if cols is not None else []
         conditions += [f"{mask}[0, {at}]"] if mask is not None else []
         return [_if(conditions, [vector])]
     e = s.names.new("e")
     single = assign(f"{target}[{e}, {at}]", f"{source}[{e}, {at}]")
     if cols is None:
-        return [_loop(e, spread.vector, [_if([f"{mask}[{e}, {at}]"], [single])])] if mask is not None else [vector]
+        return [loop(e, spread.vector, [_if([f"{mask}[{e}, {at}]"], [single])])] if mask is not None else [vector]
     column = s.names.new("column")
-    start = assign(column, _sum(cols[0], spread.column(j)))
+    start = assign(column, sum_text(cols[0], spread.column(j)))
     conditions = [f"{column} + {e} < {cols[1]}", *([f"{mask}[{e}, {at}]"] if mask is not None else [])]
-    edge = _loop(e, spread.vector, [_if(conditions, [single])])
+    edge = loop(e, spread.vector, [_if(conditions, [single])])
     if mask is not None:
         return [start, edge]
     values = {"condition": f"{column} + {spread.vector} <= {cols[1]}", "orelse": (edge,)}
     return [start, Statement("blocks/if_else", values, None, (vector,))]
 
 
-def _loop(var: str, count: int, body: list[Statement]) -> Statement:
+def loop(var: str, count: int, body: list[Statement]) -> Statement:
     return Statement("blocks/static_for", {"var": var, "over": f"cutlass.range_constexpr({count})"}, None, tuple(body))
 
 
@@ -184,7 +184,7 @@ def _if(conditions: list[str], body: list[Statement]) -> Statement:
     return Statement("blocks/if", {"condition": " and ".join(conditions)}, None, tuple(body))
 
 
-def _sum(start: str, offset: str) -> str:
+def sum_text(start: str, offset: str) -> str:
     return offset if start == "0" else f"{start} + {offset}"
 
 

@@ -149,7 +149,8 @@ def tma_load(s: TaskState, work: Work, step: CallStep, stage: str, barrier: str)
     """The copies of one `tma_load`, by one thread (of each warp, with scope: warp); they end on the full barrier."""
     out = [_load_copy(s, work, c, stage) for c in copies(work)]
     lead = s.lead_warp if work.scope == "task" else None
-    values = {"copies": out, "barrier": barrier, "full": f"{work.owner}_full", "lead": lead}
+    name = f"{work.owner}_full" if "(" in barrier else None  # a call is made once for all copies
+    values = {"copies": out, "barrier": barrier, "full": name, "lead": lead}
     return Statement("ops/tma_load", values, s.note(step))
 
 
