@@ -3,6 +3,7 @@
 #   gpu/go.sh check [BUILD...]      results and refusals of each build, and `tsgen run` over the libraries
 #   gpu/go.sh sanitize [BUILD...]   compute-sanitizer: racecheck, synccheck, memcheck on small shapes
 #   gpu/go.sh bench [ROUNDS]        the GEMM beside cuBLAS and the hand-written target
+#   gpu/go.sh memory [ROUNDS]       what memory bounds: copies and chains beside device copies
 # Each takes a few minutes. Logs go to $OUT (default .gpu/out). A wrong schedule hangs: every run has its time limit.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -11,10 +12,15 @@ export PYTHONPATH=$PWD:$PYTHONPATH TSGEN_AOT=.gpu/lib NO_COLOR=1 LC_ALL=C PYTHON
 OUT=${OUT:-.gpu/out}
 mkdir -p "$OUT"
 status=0
-builds() { [ $# -gt 0 ] && echo "$@" || (cd .gpu/lib && ls -d copy* gemm*); }
+builds() { [ $# -gt 0 ] && echo "$@" || (cd .gpu/lib && ls | grep -v '^target$'); }
 failed() { # what timeout and the tests return, in words
   status=1
   case $1 in 124 | 137) echo "FAIL $2: no end in time (a hang?)" ;; *) echo "FAIL $2: status $1" ;; esac
+}
+spec_of() { # the spec that a build's name begins with
+  local name=$1
+  until [ -f "specs/$name.yaml" ] || [ -z "$name" ]; do case $name in *_*) name=${name%_*} ;; *) name= ;; esac; done
+  echo "specs/$name.yaml"
 }
 library() { ls .gpu/lib/"$1"/*.so | head -1; } # of the default dtypes: the shortest name comes first
 
@@ -28,13 +34,12 @@ check() {
     code=$?
     [ $code -eq 0 ] || { grep -E '^(E  |FAILED|ERROR|.*hangs)' "$OUT/$b.log" | cut -c1-240 | head -30; failed $code "$b"; }
     grep -E '[0-9]+ (passed|failed|error)' "$OUT/$b.log" | tail -1
-    grep -E '^(copy|gemm)[a-z0-9_]*( [a-z0-9]+)?: [0-9]+ shapes' "$OUT/$b.log"
+    grep -E '^[a-z0-9_]+( [a-z0-9]+)?: [0-9]+ shapes' "$OUT/$b.log"
     [ "$b" != gemm_f16 ] || sed -n '/^refusals:/,/^[^ r]/p' "$OUT/$b.log" | grep '^ '
   done
   echo "== tsgen run"
-  for b in copy copy_tma gemm_f16 gemm_bf16_bias_gelu; do
-    spec=specs/$(echo "$b" | sed 's/^gemm.*/gemm/').yaml
-    timeout -k 5 45 python3 -c 'from tsgen.cli import main; main()' run "$spec" --aot "$(library "$b")" || failed $? "run $b"
+  for b in copy copy_tma pdl_chain gemm_f16 gemm_bf16_bias_gelu; do
+    timeout -k 5 45 python3 -c 'from tsgen.cli import main; main()' run "$(spec_of "$b")" --aot "$(library "$b")" || failed $? "run $b"
   done
 }
 
@@ -76,16 +81,24 @@ bench() {
   nvidia-smi --query-gpu=name,power.limit,clocks.sm --format=csv,noheader
   timeout -k 5 280 python3 -c 'from tsgen.cli import main; main()' bench specs/gemm.yaml --aot "$(library gemm_f16)" \
     --against torch --against .gpu/lib/target/gemm_fast_sm90a.so --rounds "${1:-13}" "${shapes[@]}" || failed $? bench
-  timeout -k 5 60 python3 -c 'from tsgen.cli import main; main()' bench specs/copy_tma.yaml --aot "$(library copy_tma)" \
-    --against torch --shape M=16384,N=8192 || failed $? "bench copy_tma"
-  timeout -k 5 60 python3 -c 'from tsgen.cli import main; main()' bench specs/copy.yaml --aot "$(library copy)" \
-    --against torch --shape N=134217728 || failed $? "bench copy"
+}
+
+memory() {
+  nvidia-smi --query-gpu=name,power.limit,clocks.sm,clocks.mem --format=csv,noheader
+  timed() { # BUILD, then what `tsgen bench` is told
+    timeout -k 5 90 python3 -c 'from tsgen.cli import main; main()' bench "$(spec_of "$1")" --aot "$(library "$1")" \
+      --rounds "$rounds" "${@:2}" || failed $? "bench $1"
+  }
+  rounds=${1:-13}
+  timed copy --against copy --shape N=134217728 --shape N=16777216
+  timed copy_tma --against copy --shape M=16384,N=8192 --shape M=2048,N=8192
+  timed pdl_chain --against "$(library pdl_chain_serial)" --shape N=262144 --shape N=1048576 --shape N=4194304 --shape N=16777216
 }
 
 verb=${1:-}
 case $verb in
-  check | sanitize | bench) shift; "$verb" "$@" ;;
-  *) sed -n '2,6p' "$0"; exit 2 ;;
+  check | sanitize | bench | memory) shift; "$verb" "$@" ;;
+  *) sed -n '2,7p' "$0"; exit 2 ;;
 esac
 [ $status -eq 0 ] && echo "all well"
 exit $status

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tsgen.derive import derive
 from tsgen.emit import emit
+from tsgen.model.chain import whole
 from tsgen.model.kernel import Kernel, Program
 from tsgen.runtime.compile import compile_module
 from tsgen.spec import load_program
@@ -34,19 +35,19 @@ class Build:
         return result.program
 
     def kernel(self) -> Kernel:
-        """The model of its one kernel."""
-        return self.program().kernels[0]
+        """The model of its kernel, or of the whole chain."""
+        return whole(self.program())
 
     def module(self, folder: Path) -> Path:
         """Where the generated module is, or goes."""
         variant = f"_{self.variant}" if self.variant else ""
-        return folder / self.name / f"{self.kernel().name}{variant}_sm90a.py"
+        return folder / self.name / f"{self.program().name}{variant}_sm90a.py"
 
     def emit(self, folder: Path) -> Path:
         """Writes the module, and returns its place."""
         program, path = self.program(), self.module(folder)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(emit(program.kernels[0], derive(program.kernels[0]), program), encoding="utf-8")
+        path.write_text(emit(program, [derive(k) for k in program.kernels]), encoding="utf-8")
         return path
 
 
@@ -56,6 +57,8 @@ BUILDS = {
     for b in (
         Build("copy", "specs/copy.yaml"),
         Build("copy_tma", "specs/copy_tma.yaml"),
+        Build("pdl_chain", "specs/pdl_chain.yaml"),
+        Build("pdl_chain_serial", "specs/pdl_chain.yaml", "serial"),
         Build("gemm_f16", GEMM),
         Build("gemm_bf16_bias_gelu", GEMM, "bf16_bias_gelu"),
         Build("gemm_narrow", GEMM, "narrow"),

@@ -21,6 +21,8 @@ from tsgen.runtime.run import run
 SHAPES = {
     "copy": [{"N": 1}, {"N": 1000}, {"N": 70001}],
     "copy_tma": [{"M": 1, "N": 8}, {"M": 200, "N": 520}, {"M": 64, "N": 64}],
+    "pdl_chain": [{"N": 1}, {"N": 4097}, {"N": 100000}],
+    "pdl_chain_serial": [{"N": 4097}],
 }
 GEMMS = [(1, 8, 8, 1), (300, 520, 200, 1), (129, 264, 64, 2)]
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 @click.command()
 @spec_argument
 @shapes_option
-@click.option("--against", metavar="torch|FILE", multiple=True,
-              help="PyTorch's call for the same work, a generated module or an AOT library of the same signature; "
-              "may be repeated.")  # fmt: skip
+@click.option("--against", metavar="torch|copy|FILE", multiple=True,
+              help="PyTorch's call for the same work, a device copy of as many bytes, a generated module or an AOT "
+              "library of the same signature; may be repeated.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 1000), default=9, show_default=True, help="Medians are over these.")
 @seed_option
 @aot_option
@@ -55,6 +55,7 @@ def command(
     that is wrong has a `!` and makes the exit status 1.
     """
     from tsgen.cli.selected import Stop, callable_kernel, select
+    from tsgen.model.chain import whole
     from tsgen.runtime.bench import Table, bench
     from tsgen.runtime.device import find_device
     from tsgen.runtime.errors import CannotRun
@@ -63,7 +64,7 @@ def command(
     try:
         given = [parse_shape(s) for s in shapes] or None
         case = select(spec, sets, variant, target, aot)
-        kernel, _ = case.kernels[0]
+        kernel = whole(case.program)
         device = find_device(kernel.target)
         others = _others(against, device.sms)
         table = Table([kernel.name, *others])
@@ -87,25 +88,25 @@ def command(
 
 
 def _others(against: Sequence[str], sms: int) -> dict[str, Launch | None]:
-    from tsgen.runtime.bench import TORCH
+    from tsgen.runtime.bench import PEERS
     from tsgen.runtime.launch import aot_kernel, module_kernel
 
     others: dict[str, Launch | None] = {}
     for name in against:
         path = Path(name)
-        if name == TORCH:
-            others[TORCH] = None
+        if name in PEERS:
+            others[name] = None
         elif path.suffix == ".so":
             others[path.stem] = aot_kernel(path, None, sms)
         elif path.suffix == ".py":
             others[path.stem] = module_kernel(path)
         else:
-            raise click.UsageError(f"--against takes torch, a module (.py) or an AOT library (.so), not {name!r}.")
+            raise click.UsageError(f"--against takes torch, copy, a module (.py) or a library (.so), not {name!r}.")
     return others
 
 
 def _summary(table: Table, rows: list[Row], device: str) -> None:
     if len(table.names) > 1 and len(rows) > 1:
         write(table.mean(rows) + "\n")
-    peers = ", ".join(dict.fromkeys(r.peer for r in rows if r.peer))
-    write(f"{device}, medians" + (f"; torch is {peers}" if peers else "") + "\n")
+    peers = dict.fromkeys((name, what) for r in rows for name, what in r.peers.items())
+    write(f"{device}, medians" + "".join(f"; {name} is {what}" for name, what in peers) + "\n")

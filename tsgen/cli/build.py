@@ -111,13 +111,11 @@ def _emit_spec(spec: str, analysis: Analysis, out: Path) -> tuple[list[Module], 
 def _emit_case(case: Case, spec: str, out: Path) -> Module | Diagnostic:
     """The module of one variant and target, or what it is that cannot be emitted."""
     from tsgen.emit import emit
-    from tsgen.lower.errors import Unsupported, not_emitted
+    from tsgen.lower.errors import Unsupported
 
-    kernel, derived = case.kernels[0]
-    if len(case.kernels) > 1:
-        return not_emitted("a chain of several kernels", case.kernels[1][0].span)
     try:
-        return Module(out / _file_name(case), emit(kernel, derived, case.program), spec, kernel.name)
+        text = emit(case.program, [derived for _, derived in case.kernels])
+        return Module(out / _file_name(case), text, spec, case.program.name)
     except Unsupported as e:
         return e.diagnostic
 
@@ -132,7 +130,7 @@ def emit_case(case: Case, spec: str, out: Path) -> Module | None:
 
 
 def _file_name(case: Case) -> str:
-    return f"{case.kernels[0][0].name}{case.suffix}_{case.target.replace('_', '')}.py"
+    return f"{case.program.name}{case.suffix}_{case.target.replace('_', '')}.py"
 
 
 def _refuse_collisions(modules: Sequence[Module]) -> None:

@@ -42,6 +42,7 @@ def command(
     needed: PyTorch, apache-tvm-ffi and libcute_dsl_runtime.so are. Exit status 1 if a result is wrong.
     """
     from tsgen.cli.selected import Stop, callable_kernel, select
+    from tsgen.model.chain import whole
     from tsgen.runtime.errors import CannotRun
     from tsgen.runtime.problem import parse_shape
     from tsgen.runtime.run import run
@@ -50,7 +51,7 @@ def command(
         given = [parse_shape(s) for s in shapes] or None
         case = select(spec, sets, variant, target, aot)
         with callable_kernel(case, aot) as launch:
-            outcomes = run(case.kernels[0][0], launch, given, seed=seed, report=lambda o: write(f"{o}\n"))
+            outcomes = run(whole(case.program), launch, given, seed=seed, report=lambda o: write(f"{o}\n"))
     except Stop as e:
         return e.status
     except CannotRun as e:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,10 +45,8 @@ def select(spec: str, sets: dict[str, str], variant: str | None, target: str | N
     if not analysis.report.ok or not analysis.cases:
         raise _stop(analysis.report)
     case = analysis.cases[0]
-    if len(case.kernels) > 1:
-        raise click.UsageError(f"{spec} is a chain of {len(case.kernels)} kernels; only single kernels can be run.")
     if meta is not None:
-        _compare_meta(aot, meta.spec_sha256, meta.params, case.program)
+        _compare_meta(aot, meta, case.program)
     return case
 
 
@@ -65,12 +63,14 @@ def _meta_beside(aot: Path | None) -> Meta | None:
         return None
 
 
-def _compare_meta(aot: Path | None, sha256: str, params: Mapping[str, object], program: Program) -> None:
-    env = program.kernels[0].env
-    other = [f"{k} = {params[k]}" for k in params if k in env and env[k] != params[k]]
+def _compare_meta(aot: Path | None, meta: Meta, program: Program) -> None:
+    other = []
+    for kernel in program.kernels:
+        built, env = meta.params.get(kernel.name, {}), kernel.env
+        other += [f"{k} = {built[k]}" for k in built if k in env and env[k] != built[k]]
     if other:
         raise click.UsageError(f"{aot} was built with {', '.join(other)}: say so with --variant or --set.")
-    if sha256 != program.sha256:
+    if meta.spec_sha256 != program.sha256:
         note(f"note: {aot} was built from another version of {program.path}")
 
 
@@ -81,10 +81,9 @@ def callable_kernel(case: Case, aot: Path | None) -> Iterator[Launch]:
     from tsgen.runtime.device import find_device
     from tsgen.runtime.launch import aot_kernel, module_kernel
 
-    kernel, _ = case.kernels[0]
-    device = find_device(kernel.target)
+    device = find_device(case.target)
     if aot is not None:
-        yield aot_kernel(aot, kernel.name, device.sms)
+        yield aot_kernel(aot, case.program.name, device.sms)
         return
     with tempfile.TemporaryDirectory(prefix="tsgen-") as folder:
         module = emit_case(case, case.program.path, Path(folder))

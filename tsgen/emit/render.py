@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tsgen.derive.model import Derived
 from tsgen.emit.layout import fold, imports
 from tsgen.lower import lower
 from tsgen.lower.program import Module, Statement
-from tsgen.model.kernel import Kernel, Program
+from tsgen.model.kernel import Program
 
 _HERE = Path(__file__).resolve().parent
 
@@ -54,9 +55,12 @@ def _lines(statement: Statement) -> list[str]:
     return note + text.strip("\n").split("\n")
 
 
-def emit(kernel: Kernel, derived: Derived, program: Program) -> str:
-    """The text of a kernel's module. Raises tsgen.lower.Unsupported where no code can be generated."""
-    return render(lower(kernel, derived, program))
+def emit(program: Program, derived: Sequence[Derived]) -> str:
+    """The text of a program's module; `derived` has what follows from each of its kernels.
+
+    Raises tsgen.lower.Unsupported where no code can be generated.
+    """
+    return render(lower(program, derived))
 
 
 def render(module: Module) -> str:

@@ -38,7 +38,7 @@ def lower_body(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
         constants = {n: t for n, t in bound.items() if t in b.constants.values() and t != n}
         lines = [f"{n} = {t}" for n, t in constants.items()] + lines
         params = [n for n in bound if n not in constants]
-        fields = {"name": b.names.new(name), "params": params, "lines": lines, "doc": None}
+        fields = {"name": b.function_name(name), "params": params, "lines": lines, "doc": None}
         b.functions[name] = Statement(
             "functions/body", {**fields, "constants": tuple(constants)}, b.note(w.span.line, f"{w.owner}.{w.name}")
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import root
 from tsgen.lower.errors import refuse
-from tsgen.lower.names import Namer
+from tsgen.lower.names import RESERVED, Namer
 from tsgen.lower.program import Constant, Mma, SmemField, Statement, TmaMap
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.tokens import ScalarToken, Spread, TileToken, Token
@@ -72,6 +72,7 @@ class Builder:
     derived: Derived
     source: str
     names: Namer = field(default_factory=Namer)
+    prefix: str = ""  # of the module's names that belong to this kernel, in a chain
     needs: set[str] = field(default_factory=set)
     globals: dict[str, str] = field(default_factory=dict)  # dims, axes, `let` values, scalars -> Python text
     constants: dict[str, str] = field(default_factory=dict)  # param -> Python text
@@ -81,6 +82,7 @@ class Builder:
     views: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)  # TMA view of a tensor -> name
     mmas: dict[object, Mma] = field(default_factory=dict)
     functions: dict[str, Statement] = field(default_factory=dict)
+    function_names: dict[str, str] = field(default_factory=dict)
     windows: dict[object, Statement] = field(default_factory=dict)  # partitions in the setup
     generic: dict[str, str] = field(default_factory=dict)  # tensors passed as they are -> name
     scalars: dict[str, str] = field(default_factory=dict)
@@ -115,9 +117,16 @@ class Builder:
         have = self.derived_constants.get(wish)
         if have is not None and have.text == text:
             return have.name
-        name = self.names.new(wish)
+        name = self.names.new(f"{self.prefix}{wish}".upper())
         self.derived_constants[wish] = Constant(name, text, comment)
         return name
+
+    def function_name(self, wish: str) -> str:
+        """The name of a function of the module; in a chain it begins with the kernel's."""
+        if wish not in self.function_names:
+            fixed = not self.prefix and wish in RESERVED
+            self.function_names[wish] = wish if fixed else self.names.new(self.prefix + wish)
+        return self.function_names[wish]
 
     def tensor(self, name: str) -> str:
         """A tensor that the kernel gets as it is (not in TMA coordinates)."""

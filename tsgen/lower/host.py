@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tsgen.lower.context import DSL_TYPES, TORCH_TYPES, Builder
 from tsgen.lower.errors import refuse
-from tsgen.lower.program import DTypeChoice, HostDim, HostTensor
+from tsgen.lower.interface import DTypeChoice, Host, HostDim, HostTensor
 from tsgen.lower.pyexpr import Scope, py, py_factor
 from tsgen.model.algebra import canonical, evaluate, is_constant, substitute
 from tsgen.model.dtypes import DTYPES
@@ -31,7 +31,27 @@ def _qualified(word: str) -> str:
     return DSL_TYPES[word] if DSL_TYPES[word].startswith("cutlass.") else f"cutlass.{DSL_TYPES[word]}"
 
 
-def host_tensors(b: Builder) -> tuple[HostTensor, ...]:
+def interface(b: Builder, empty: str | None, intermediates: frozenset[str] = frozenset()) -> Host:
+    """The function of a kernel; of a chain's, `compile` and its cached form bear its name."""
+    suffix = f"_{b.kernel.name}" if b.prefix else ""
+    return Host(
+        name=b.kernel.name,
+        title=b.kernel.name,
+        target=b.kernel.target,
+        capability=(9, 0),
+        summary=b.kernel.doc.strip().split("\n")[0],
+        compile=f"compile{suffix}",
+        compiled=f"compiled{suffix}",
+        dtype_choices=dtype_choices(b.kernel),
+        tensors=host_tensors(b, intermediates),
+        dims=host_dims(b),
+        optional_dims=b.kernel.launch.optional,
+        checks=checks(b),
+        empty=empty,
+    )
+
+
+def host_tensors(b: Builder, intermediates: frozenset[str] = frozenset()) -> tuple[HostTensor, ...]:
     """Every argument of the signature, in the spec's order: those that must be given first, as Python wants it."""
     scope = Scope(b.kernel.env, b.kernel_names())
     decided = {p.name for p in b.kernel.params.values() if p.decided_by_caller}
@@ -55,13 +75,13 @@ def host_tensors(b: Builder) -> tuple[HostTensor, ...]:
                 label=f"[{', '.join(text(e) for e in t.shape)}]",
                 short_label=f"[{', '.join(short)}]",
                 output=t.output,
+                intermediate=t.name in intermediates,
                 present=t.present,
                 default=None if t.default is None else _default(b, t),
                 align=t.align,
                 stride_elements=multiple,
                 stride_bytes=multiple * width,
                 optional=bool(t.shape) and isinstance(t.shape[0], Name) and t.shape[0].id in b.kernel.launch.optional,
-                decided=by_caller,
                 table=deciding.upper() if deciding else None,
                 doc=t.doc,
             )

@@ -119,7 +119,7 @@ def lower_map(s: TaskState, w: Work, step: CallStep, arguments: dict[str, str], 
         if any(isinstance(c, Call) and c.function in _REDUCE for _, e in statements for c in walk(e)):
             b.functions["fragments"] = Statement("functions/fragments", {"reductions": True})
         values = {
-            "name": b.names.new(name),
+            "name": b.function_name(name),
             "params": [f"{p}: {f.annotations[p]}" if p in f.annotations else p for p in f.params],
             "doc": doc if len(doc) < 100 else None,
             "lines": lines,

@@ -8,30 +8,69 @@ from pathlib import PurePath
 
 from tsgen import __version__
 from tsgen.derive.model import Derived
-from tsgen.lower import host
+from tsgen.lower import chain, host
 from tsgen.lower.context import DSL_TYPES, Builder, Used
 from tsgen.lower.errors import refuse
+from tsgen.lower.interface import DTypeChoice
+from tsgen.lower.launch import lower_launch
 from tsgen.lower.mentions import mentions
-from tsgen.lower.program import Constant, DTypeChoice, KernelArg, Launch, LayoutAtom, Module, Statement, TaskCode
+from tsgen.lower.names import Namer
+from tsgen.lower.program import Constant, KernelArg, KernelCode, LayoutAtom, Module, Statement, TaskCode
 from tsgen.lower.pyexpr import Scope, py
-from tsgen.lower.queue import cluster_size, cluster_text, clustered, queue_of, tile_coord, tile_count
+from tsgen.lower.queue import queue_of, tile_coord
 from tsgen.lower.rings import creations
 from tsgen.lower.setup import lower_setup
 from tsgen.lower.simplify import simplified
 from tsgen.lower.task import lower_task
+from tsgen.model.chain import whole
 from tsgen.model.expr import Name, names
 from tsgen.model.expr import text as expression_text
-from tsgen.model.kernel import Kernel, Program
+from tsgen.model.kernel import Program
 
 TARGETS = ("sm_90a",)
 
 
-def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
-    """The module of one kernel. Raises Unsupported where no code can be generated."""
-    if kernel.target not in TARGETS:
-        refuse(f"target {kernel.target}", kernel.spans.get("target", kernel.span))
-    kernel = simplified(kernel)
-    b = Builder(kernel, derived, PurePath(program.path).name)
+def lower(program: Program, derived: Sequence[Derived]) -> Module:
+    """The module of a program: of its one kernel, or of a chain. Raises Unsupported where no code can be generated.
+
+    `derived` has what follows from each kernel, in order.
+    """
+    chained = len(program.kernels) > 1
+    source = PurePath(program.path).name
+    builders, kernels = [], list[KernelCode]()
+    for kernel, d in zip(program.kernels, derived, strict=True):
+        if kernel.target not in TARGETS:
+            refuse(f"target {kernel.target}", kernel.spans.get("target", kernel.span))
+        b = Builder(simplified(kernel), d, source, Namer(_taken(kernels)), prefix=f"{kernel.name}_" if chained else "")
+        kernels.append(_kernel_code(b, {c.name for k in kernels for c in k.tables}))
+        builders.append(b)
+    doc = whole(program).doc
+    needs = {n for b in builders for n in b.needs if n.startswith("import:")}
+    return Module(
+        host=chain.chain_host(program, builders, kernels) if chained else kernels[0].host,
+        variant=program.kernels[0].variant,
+        version=__version__,
+        source=source,
+        sha256=program.sha256,
+        doc=tuple(line for p in doc.strip().split("\n") for line in (textwrap.wrap(p, 119) or [""])),
+        imports=tuple(sorted((n.split(":")[1], n.split(":")[2]) for n in needs)),
+        kernels=chain.share_functions(kernels) if chained else tuple(kernels),
+        launches=chain.launches(kernels) if chained else (),
+    )
+
+
+def _taken(kernels: Sequence[KernelCode]) -> set[str]:
+    """The names that kernels have in their module."""
+    out: set[str] = set()
+    for k in kernels:
+        out |= {k.name, f"{k.name}_kernel", f"{k.name}_launch", k.layouts_function}
+        out |= {c.name for c in (*k.params, *k.derived)} | {str(f.values.get("name")) for f in k.functions}
+    return out
+
+
+def _kernel_code(b: Builder, tables: set[str]) -> KernelCode:
+    """One kernel of a module. `tables` are the dtype choices that the module has already."""
+    kernel = b.kernel
     choices = host.dtype_choices(kernel)
     params = _params(b)
     for name in (kernel.name, f"{kernel.name}_kernel", f"{kernel.name}_launch"):
@@ -49,26 +88,18 @@ def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
         used.seen.update(seen.seen)
     setup = lower_setup(b, pipes, [t.body for t in tasks], used, extents, coord, tasks)
     args = _kernel_args(b, choices, setup, tasks)
-    launch = _launch(b, queue is not None)
-    tensors = host.host_tensors(b)
-    return Module(
-        kernel=kernel.name,
-        target=kernel.target,
-        variant=kernel.variant,
-        version=__version__,
-        source=b.source,
-        sha256=program.sha256,
-        doc=tuple(line for p in kernel.doc.strip().split("\n") for line in (textwrap.wrap(p, 119) or [""])),
-        needs=frozenset(b.needs),
-        imports=tuple(sorted((n.split(":")[1], n.split(":")[2]) for n in b.needs if n.startswith("import:"))),
+    return KernelCode(
+        name=kernel.name,
+        params=params,
+        params_note=b.note(kernel.spans["params"].line if "params" in kernel.spans else kernel.span.line, "params"),
         meta_params=tuple(
             (p.name, f'"{p.value}"' if isinstance(p.value, str) else repr(p.value)) for p in kernel.params.values()
         ),
-        params=params,
-        params_note=b.note(kernel.spans["params"].line if "params" in kernel.spans else kernel.span.line, "params"),
-        dtype_choices=choices,
+        tables=tuple(c for c in choices if c.name not in tables),
+        launch=lower_launch(b, queue is not None),
         derived=tuple(b.derived_constants.values()),
         layouts=tuple(b.fields.values()),
+        layouts_function=b.function_name("smem_layouts"),
         atoms=_atoms(b),
         functions=tuple(_ordered(b)),
         args=tuple(args),
@@ -77,14 +108,7 @@ def lower(kernel: Kernel, derived: Derived, program: Program) -> Module:
         tasks=tuple(tasks),
         maps=tuple(b.maps.values()),
         mmas=tuple(b.mmas.values()),
-        launch=launch,
-        tensors=tensors,
-        dims=host.host_dims(b),
-        optional_dims=kernel.launch.optional,
-        checks=host.checks(b),
-        empty=host.nothing_to_do(b),
-        summary=kernel.doc.strip().split("\n")[0],
-        capability=(9, 0),
+        host=host.interface(b, host.nothing_to_do(b)),
     )
 
 
@@ -112,10 +136,10 @@ def _params(b: Builder) -> tuple[Constant, ...]:
     scope_names: dict[str, str] = {}
     for p in b.kernel.params.values():
         if p.decided_by_caller:
-            b.names.new(p.name.upper())
+            b.names.new(p.name.upper())  # the table of its choices
             b.constants[p.name] = b.names.new(p.name)
             continue
-        name = b.names.new(p.name.upper())
+        name = b.names.new(f"{b.prefix}{p.name}".upper())
         b.constants[p.name] = name
         out.append((p, name))
     constants = []
@@ -175,56 +199,3 @@ def _kernel_args(
         if b.fields or mentions(code, c.name):
             args.append(KernelArg(c.name, "cutlass.Constexpr"))
     return args
-
-
-def _launch(b: Builder, persistent: bool) -> Launch:
-    kernel = b.kernel
-    threads = 32 * b.derived.block_warps
-    used = Used(b.kernel_names())
-    scope = Scope(kernel.env, used)
-    extents = {a.name: py(a.extent, scope) for a in kernel.launch.axes}
-    size = cluster_size(b)
-    values: list[tuple[str, str]] = []
-    if persistent:
-        parts = {n: f"({t})" if (" " in t and not t.startswith("cute.ceil_div")) else t for n, t in extents.items()}
-        values.append(("cluster_tiles", tile_count(b, parts)))
-        size_text = f"({size})" if " " in size else size
-        values.append(
-            (
-                "clusters",
-                f"cutlass.min(sms // {size_text}, cluster_tiles)"
-                if clustered(b)
-                else "cutlass.min(sms, cluster_tiles)",
-            )
-        )
-        grid = (f"clusters * {size_text}" if clustered(b) else "clusters", "1", "1")
-        cluster = (size, "1", "1") if clustered(b) else None
-    else:
-        if len(kernel.launch.axes) > 3:
-            refuse("more than three tile axes without a work queue", kernel.launch.span)
-        sizes = []
-        for a in kernel.launch.axes:
-            n = extents[a.name]
-            c = cluster_text(b, a)
-            sizes.append(f"cute.round_up({n}, {c})" if a.cluster > 1 else n)
-        grid = tuple([*sizes, "1", "1"][:3])  # type: ignore[assignment]
-        cluster = tuple([*(cluster_text(b, a) for a in kernel.launch.axes), "1", "1"][:3]) if clustered(b) else None  # type: ignore[assignment]
-    lets: list[tuple[str, str]] = []
-    for let in reversed(kernel.launch.lets):
-        if let.name in used.seen:
-            lets.append((b.globals[let.name], py(let.value, scope)))
-    wanted = {b.globals[n] for n in used.seen if n in b.globals}
-    dims = [(d.name, d.text) for d in host.host_dims(b) if d.name in wanted]
-    return Launch(
-        grid=grid,
-        cluster=cluster,
-        threads=b.constant("THREADS", str(threads), _threads_comment(b)),
-        min_blocks=kernel.launch.min_blocks,
-        pdl=kernel.launch.pdl,
-        values=(*dims, *lets[::-1], *values),
-    )
-
-
-def _threads_comment(b: Builder) -> str | None:
-    padding = sum(len(p) for p in b.derived.padding.values())
-    return f"{padding} padding warps fill up a warpgroup: setmaxnreg speaks to whole warpgroups" if padding else None

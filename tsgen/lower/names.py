@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterable
 
 _TEMPLATE_NAMES = (
     "abs bool ceil_div cute cutlass const_expr cpasync dict enumerate float fitting getattr hasattr int "
     "isinstance len list lru_cache math max min operator pipeline pow print range ranked self set slice str "
     "sum tuple type warp warpgroup zip Boolean CUstream Float32 Int16 Int32 Int64 META Optional "
     "OperandMajorMode SmemAllocator ValueError TypeError as_tensor by_row col_of columns compile compiled "
-    "cluster cluster_tiles clusters cta_rank erf fold gelu gelu_tanh make_fake_stream make_fake_tensor mma "
+    "cluster cluster_tiles clusters cta_rank erf fake fold gelu gelu_tanh make_fake_stream make_fake_tensor mma "
     "need nth quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
     "stream tid tile tile_coord torch warp_idx left_out part r c "
     "pool store_pairs "
@@ -20,8 +21,8 @@ RESERVED = frozenset(_TEMPLATE_NAMES.split())
 class Namer:
     """Gives each thing one identifier; a wish that is taken or reserved gets a trailing underscore or a number."""
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set(RESERVED)
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken: set[str] = {*RESERVED, *taken}
 
     def new(self, wish: str) -> str:
         name = wish

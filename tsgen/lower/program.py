@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tsgen.frozen import frozen
+from tsgen.lower.interface import DTypeChoice, Host
 
 
 @frozen
@@ -30,17 +31,6 @@ class Constant:
     name: str
     text: str
     comment: str | None = None
-
-
-@frozen
-class DTypeChoice:
-    """A dtype param that the caller's tensors decide: the host names of its choices and their DSL types."""
-
-    name: str  # of the param, as an argument of compile() and the kernel
-    table: str  # module constant that maps torch names to DSL types
-    choices: tuple[tuple[str, str], ...]  # ("float16", "cutlass.Float16")
-    default: str
-    decider: str  # the first tensor that has it
 
 
 @frozen
@@ -118,78 +108,6 @@ class TaskCode:
 
 
 @frozen
-class HostTensor:
-    """An argument of the host function and of the launcher. Texts are Python over dims."""
-
-    name: str
-    dtype: str  # DSL type, or the name of the DTypeChoice
-    torch_dtype: str | None  # "float32"; None if the caller decides
-    shape: tuple[str, ...]
-    fake_shape: tuple[str, ...]  # of the tensor that compile() passes
-    label: str  # "[L, M, K]"
-    short_label: str  # without the optional leading dim
-    output: bool
-    present: bool
-    default: str | None
-    align: int  # bytes
-    stride_elements: int  # strides but the contiguous one are multiples of it
-    stride_bytes: int
-    optional: bool  # the first dimension may be left out
-    decided: bool  # by the caller: `dtype` names the choice
-    table: str | None  # the choice's table
-    doc: str | None
-
-    @property
-    def scalar(self) -> bool:
-        return self.label == "[]"
-
-    @property
-    def fake_dtype(self) -> str:
-        return f"{self.table}[{self.dtype}]" if self.table else self.dtype
-
-    @property
-    def dtype_text(self) -> str:
-        """The torch dtype's name as an expression of the host function."""
-        return self.dtype if self.torch_dtype is None else f'"{self.torch_dtype}"'
-
-    @property
-    def torch_type(self) -> str:
-        return f"getattr(torch, {self.dtype})" if self.torch_dtype is None else f"torch.{self.torch_dtype}"
-
-    @property
-    def shape_tuple(self) -> str:
-        return f"({', '.join(self.shape)}{',' if len(self.shape) == 1 else ''})"
-
-    @property
-    def launch_type(self) -> str:
-        if self.scalar:
-            return self.dtype
-        return "cute.Tensor" if self.present else "Optional[cute.Tensor]"
-
-    @property
-    def absent_because(self) -> str:
-        return "this variant goes without it"
-
-    @property
-    def described(self) -> str:
-        """The argument in the docstring."""
-        kind = self.torch_dtype or "one of the dtypes of " + str(self.table)
-        rows = f", rows at multiples of {self.stride_bytes} bytes" if self.stride_elements > 1 else ""
-        shape = "scalar" if self.scalar else self.label + (f" or {self.short_label}" if self.optional else "")
-        extra = f" ({self.default} if left out)" if self.default else " (allocated if left out)" if self.output else ""
-        return f"{shape}, {kind}{rows}{extra}" + (f"; {self.doc}" if self.doc else "")
-
-
-@frozen
-class HostDim:
-    """How the host function learns a dim: `text` over the shape of `tensor`."""
-
-    name: str
-    tensor: str
-    text: str
-
-
-@frozen
 class Launch:
     grid: tuple[str, str, str]
     cluster: tuple[str, str, str] | None
@@ -209,24 +127,17 @@ class LayoutAtom:
 
 
 @frozen
-class Module:
-    """A generated module, top to bottom."""
+class KernelCode:
+    """One kernel of a module: its constants and functions, its device code, its launcher."""
 
-    kernel: str
-    target: str
-    variant: str | None
-    version: str
-    source: str  # name of the spec's file
-    sha256: str
-    doc: tuple[str, ...]
-    needs: frozenset[str]
-    imports: tuple[tuple[str, str], ...]  # of `call:` works: module, function
-    meta_params: tuple[tuple[str, str], ...]
+    name: str
     params: tuple[Constant, ...]
     params_note: str
-    dtype_choices: tuple[DTypeChoice, ...]
+    meta_params: tuple[tuple[str, str], ...]
+    tables: tuple[DTypeChoice, ...]  # dtype choices that stand here: in a chain, those of no kernel before
     derived: tuple[Constant, ...]
     layouts: tuple[SmemField, ...]
+    layouts_function: str
     atoms: tuple[LayoutAtom, ...]
     functions: tuple[Statement, ...]
     args: tuple[KernelArg, ...]
@@ -236,17 +147,7 @@ class Module:
     maps: tuple[TmaMap, ...]
     mmas: tuple[Mma, ...]
     launch: Launch
-    tensors: tuple[HostTensor, ...]
-    dims: tuple[HostDim, ...]
-    optional_dims: tuple[str, ...]
-    checks: tuple[tuple[str, str], ...]  # condition and message of launch.assume
-    empty: str | None  # condition under which there is nothing to launch
-    summary: str  # one line for docstrings
-    capability: tuple[int, int]
-
-    @property
-    def reductions(self) -> bool:
-        return any(f.template == "functions/fragments" and f.values["reductions"] for f in self.functions)
+    host: Host
 
     @property
     def atom_of(self) -> dict[str, str]:
@@ -256,66 +157,40 @@ class Module:
 
     @property
     def layout_params(self) -> list[str]:
-        """Dtypes that the caller decides and smem_layouts() needs."""
+        """Dtypes that the caller decides and the function of the layouts needs."""
         used = {f.dtype for f in self.layouts if f.swizzle}
-        return [c.name for c in self.dtype_choices if c.name in used]
+        return [c.name for c in self.host.dtype_choices if c.name in used]
 
     @property
     def permutations(self) -> list[tuple[str, str, tuple[int, ...]]]:
         """Tensors that the launcher reorders for TMA: new name, tensor, order."""
         return list(dict.fromkeys((m.source, m.tensor, m.modes) for m in self.maps if m.permuted))
 
-    @property
-    def launch_layouts(self) -> bool:
-        return bool(self.maps)
+
+@frozen
+class ChainLaunch:
+    """The launch of one kernel of a chain: its launcher's arguments, and when this grid alone is empty."""
+
+    kernel: str
+    args: tuple[str, ...]
+    empty: str | None
+
+
+@frozen
+class Module:
+    """A generated module, top to bottom: one kernel, or a chain of them with a launcher and a function for all."""
+
+    host: Host  # of the kernel, or of the whole chain
+    variant: str | None
+    version: str
+    source: str  # name of the spec's file
+    sha256: str
+    doc: tuple[str, ...]
+    imports: tuple[tuple[str, str], ...]  # of `call:` works: module, function
+    kernels: tuple[KernelCode, ...]
+    launches: tuple[ChainLaunch, ...]  # of a chain
 
     @property
-    def given(self) -> list[HostTensor]:
-        return [t for t in self.tensors if t.present and not t.scalar]
-
-    @property
-    def inputs(self) -> list[HostTensor]:
-        return [t for t in self.given if not t.output]
-
-    @property
-    def outputs(self) -> list[HostTensor]:
-        return [t for t in self.given if t.output]
-
-    @property
-    def scalars(self) -> list[HostTensor]:
-        return [t for t in self.tensors if t.present and t.scalar]
-
-    @property
-    def first(self) -> str:
-        """The tensor that decides device, and rank where a dim may be left out."""
-        return (self.optional_of or self.inputs or self.outputs)[0].name
-
-    @property
-    def optional_of(self) -> list[HostTensor]:
-        return [t for t in self.given if t.optional]
-
-    @property
-    def signature(self) -> list[str]:
-        """Arguments of the host function: those that must be given first."""
-        must = [t.name for t in self.tensors if t.present and not t.output and t.default is None]
-        return must + [f"{t.name}=None" for t in self.tensors if t.name not in must]
-
-    @property
-    def pass_args(self) -> list[str]:
-        return [t.name if t.present else "None" for t in self.tensors]
-
-    @property
-    def returns(self) -> str:
-        results = []
-        for t in self.outputs:
-            fresh = f"{t.name}[0] if left_out else {t.name}" if t.optional else t.name
-            results.append(f"given_{t.name} if given_{t.name} is not None else {fresh}")
-        return results[0] if len(results) == 1 else ", ".join(f"({r})" for r in results)
-
-    @property
-    def returns_doc(self) -> str:
-        return f"Returns {', '.join(t.name for t in self.outputs)}. Runs on torch's current stream."
-
-    @property
-    def uses_ceil_div(self) -> bool:
-        return "ceil_div(" in (self.empty or "") or any("ceil_div(" in c for c, _ in self.checks)
+    def hosts(self) -> list[Host]:
+        """The functions that the module offers, in the order they are printed."""
+        return [self.host] if not self.launches else [*(k.host for k in self.kernels), self.host]

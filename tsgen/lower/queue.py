@@ -92,12 +92,14 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
         bands = f"bands of {swizzle} along {q.raster[1].axis}, fastest in a band; then {q.raster[0].axis}"
         doc = f"{', '.join(names)} of the tile with this number: {bands}."
     values = {"params": ["tile: Int32", *params], "lines": lines, "results": results, "doc": doc, "names": names}
+    function = b.function_name("tile_coord")
+    values["function"] = function
     b.functions["tile_coord"] = Statement("functions/tile_coord", values, b.note(queue.span.line, queue.name))
     number = "tile"
     if q.serpentine:
         b.functions["serpentine"] = Statement("functions/serpentine")
         number = "serpentine_tile(nth, cluster, clusters)"
-    return TileCoord(f"tile_coord({number}{''.join(', ' + p for p in passed)})", "tile", tuple(names), q.serpentine)
+    return TileCoord(f"{function}({number}{''.join(', ' + p for p in passed)})", "tile", tuple(names), q.serpentine)
 
 
 def _plain(order: list[tuple[RasterAxis, Axis]], counts: list[str]) -> list[str]:

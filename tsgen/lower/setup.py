@@ -48,7 +48,7 @@ def lower_setup(
         values_ = {
             "fields": list(b.fields.values()),
             "barriers": barriers,
-            "layout_args": ", ".join(passed),
+            "layouts": f"{b.function_name('smem_layouts')}({', '.join(passed)})",
             "pool": pool_bytes(b) if b.fields and aliased(b) else None,
         }
         out.append(Statement("setup/smem", values_, note))

@@ -7,8 +7,10 @@ is absent, except a tensor, which stays in the signature with `present=False`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from pathlib import PurePath
 from typing import Literal
 
 from tsgen.diagnostics.model import Span
@@ -357,3 +359,11 @@ class Program:
     path: str
     sha256: str
     kernels: tuple[Kernel, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the function that launches all of it: the kernel's name, or, for a chain, the file's."""
+        if len(self.kernels) == 1:
+            return self.kernels[0].name
+        stem = re.sub(r"\W", "_", PurePath(self.path).stem, flags=re.ASCII)
+        return stem if stem.isidentifier() else f"chain_{stem}"

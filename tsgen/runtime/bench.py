@@ -13,24 +13,25 @@ from tsgen.runtime.compare import compare
 from tsgen.runtime.cost import Rate, rate
 from tsgen.runtime.errors import CannotRun
 from tsgen.runtime.launch import Kernel
-from tsgen.runtime.peers import Peer, torch_peer
+from tsgen.runtime.peers import Peer, copy_peer, torch_peer
 from tsgen.runtime.problem import Problem, make_problem
 from tsgen.runtime.run import expected, reference_of
 from tsgen.runtime.timing import Launch, interleaved, watchdog
 
-TORCH = "torch"  # a candidate's name: PyTorch's call for the same work
+# candidates that are no kernels of ours: PyTorch's call for the same work; a device copy that moves as many bytes
+PEERS: Mapping[str, Callable[[Problem, Buffers], Peer]] = {"torch": torch_peer, "copy": copy_peer}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One shape: median milliseconds of each candidate, the kernel first. `wrong` are those whose output is wrong,
-    `peer` is what `torch` stands for."""
+    `peers` says what the names in PEERS stand for."""
 
     problem: Problem
     rate: Rate
     milliseconds: Mapping[str, float]
     wrong: tuple[str, ...]
-    peer: str | None
+    peers: Mapping[str, str]
 
     def ratio(self, name: str) -> float:
         """How many times faster the first candidate is than this one."""
@@ -46,7 +47,7 @@ def bench(
     rounds: int = 9,
     report: Callable[[Row], None] = lambda row: None,
 ) -> list[Row]:
-    """Times the candidates on each shape: kernels of one signature, or None for PyTorch's call of the same work.
+    """Times the candidates on each shape: kernels of one signature, or None for a name in PEERS.
 
     Every output is checked first; a wrong one is reported in the row. Raises CannotRun for a shape that cannot run.
     """
@@ -58,19 +59,16 @@ def bench(
         buffers = make_buffers(problem, xp, seed)
         with watchdog(180.0, f"{kernel.name} {problem.label}"):
             wrong = _check(problem, candidates, buffers, xp)
-            peer = torch_peer(problem, buffers) if None in candidates.values() else None
-            calls = {name: _call(c, peer, buffers) for name, c in candidates.items()}
+            peers = {name: PEERS[name](problem, buffers) for name, c in candidates.items() if c is None}
+            calls = {name: peers[name].call if c is None else _call(c, buffers) for name, c in candidates.items()}
             times = interleaved(calls, rounds, seed)
-        rows.append(Row(problem, rate(problem), times, wrong, peer.name if peer else None))
+        rows.append(Row(problem, rate(problem), times, wrong, {name: p.name for name, p in peers.items()}))
         report(rows[-1])
     return rows
 
 
-def _call(candidate: Kernel | None, peer: Peer | None, buffers: Buffers) -> Launch:
-    if candidate is not None:
-        return lambda: candidate(buffers.arguments)
-    assert peer is not None
-    return peer.call
+def _call(candidate: Kernel, buffers: Buffers) -> Launch:
+    return lambda: candidate(buffers.arguments)
 
 
 def _check(

@@ -15,10 +15,10 @@ from tsgen.runtime.errors import CannotRun
 class Meta:
     """What a generated module says about itself."""
 
-    kernel: str  # also the name of its host function and of the function in AOT objects
+    kernel: str  # or chain; also the name of its host function and of the function in AOT objects
     target: str
     variant: str | None
-    params: Mapping[str, Scalar]
+    params: Mapping[str, Mapping[str, Scalar]]  # by kernel: one, or those of a chain in order
     tsgen: str
     spec_sha256: str
 
@@ -48,7 +48,7 @@ def _meta(module: Path, value: ast.expr) -> Meta:
             str(raw["kernel"]),
             str(raw["target"]),
             None if variant is None else str(variant),
-            dict(raw.get("params", {})),
+            {k: dict(v) for k, v in raw.get("kernels", {raw["kernel"]: raw.get("params", {})}).items()},
             str(raw["tsgen"]),
             str(raw["spec_sha256"]),
         )

@@ -1,4 +1,4 @@
-"""What PyTorch offers for the same work: the other side of `tsgen bench --against torch`."""
+"""The other sides of `tsgen bench`: what PyTorch offers for the same work, and a copy of as many bytes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ def torch_peer(problem: Problem, buffers: Buffers) -> Peer:
         if found is not None:
             return Peer(*found)
     raise CannotRun(f"{problem.kernel.name}: PyTorch has no single call for its reference", "--against another module")
+
+
+def copy_peer(problem: Problem, buffers: Buffers) -> Peer:
+    """A device copy that moves as many bytes as the problem's tensors have: what memory gives at most."""
+    torch = importlib.import_module("torch")
+    half = sum(t.nbytes for t in problem.tensors.values()) // 2
+    device = next(iter(buffers.outputs.values())).tensor.device
+    source = torch.empty(half, dtype=torch.uint8, device=device)
+    out = torch.empty_like(source)
+    return Peer("a device copy of as many bytes", lambda: out.copy_(source))
 
 
 def _copy(b: Buffers, source: str, output: str) -> Peer:

@@ -26,9 +26,9 @@ def program(tmp_path: Path, source: str, *edits: tuple[str, str], variant: str |
 
 
 def module(tmp_path: Path, source: str, *edits: tuple[str, str], variant: str | None = None, **sets: str) -> str:
-    """The generated text of that program's first kernel."""
+    """The generated text of that program."""
     p = program(tmp_path, source, *edits, variant=variant, **sets)
-    return emit(p.kernels[0], derive(p.kernels[0]), p)
+    return emit(p, [derive(k) for k in p.kernels])
 
 
 def function(text: str, name: str) -> str:

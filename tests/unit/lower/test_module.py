@@ -14,6 +14,7 @@ from tsgen.lower import Unsupported
 MODULES = [
     ("specs/copy.yaml", None),
     ("specs/copy_tma.yaml", None),
+    ("specs/pdl_chain.yaml", None),
     ("specs/gemm.yaml", None),
     ("specs/gemm.yaml", "bf16_bias_gelu"),
     ("specs/gemm.yaml", "narrow"),

@@ -140,7 +140,7 @@ def test_files_that_are_no_generated_modules(tmp_path: Path, text: str, message:
 
 def test_meta(module: Path) -> None:
     meta = read_meta(module)
-    assert (meta.kernel, meta.target, meta.variant, meta.params) == ("k", "sm_90a", None, {"io": "f16"})
+    assert (meta.kernel, meta.target, meta.variant, meta.params) == ("k", "sm_90a", None, {"k": {"io": "f16"}})
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")

@@ -1,0 +1,64 @@
+"""How a kernel is launched: grid, cluster, block."""
+
+from __future__ import annotations
+
+from tsgen.lower import host
+from tsgen.lower.context import Builder, Used
+from tsgen.lower.errors import refuse
+from tsgen.lower.program import Launch
+from tsgen.lower.pyexpr import Scope, py
+from tsgen.lower.queue import cluster_size, cluster_text, clustered, tile_count
+
+
+def lower_launch(b: Builder, persistent: bool) -> Launch:
+    """Grid and block. `persistent`: a work queue deals the tiles to as many clusters as there is room for."""
+    kernel = b.kernel
+    threads = 32 * b.derived.block_warps
+    used = Used(b.kernel_names())
+    scope = Scope(kernel.env, used)
+    extents = {a.name: py(a.extent, scope) for a in kernel.launch.axes}
+    size = cluster_size(b)
+    values: list[tuple[str, str]] = []
+    if persistent:
+        parts = {n: f"({t})" if (" " in t and not t.startswith("cute.ceil_div")) else t for n, t in extents.items()}
+        values.append(("cluster_tiles", tile_count(b, parts)))
+        size_text = f"({size})" if " " in size else size
+        values.append(
+            (
+                "clusters",
+                f"cutlass.min(sms // {size_text}, cluster_tiles)"
+                if clustered(b)
+                else "cutlass.min(sms, cluster_tiles)",
+            )
+        )
+        grid = (f"clusters * {size_text}" if clustered(b) else "clusters", "1", "1")
+        cluster = (size, "1", "1") if clustered(b) else None
+    else:
+        if len(kernel.launch.axes) > 3:
+            refuse("more than three tile axes without a work queue", kernel.launch.span)
+        sizes = []
+        for a in kernel.launch.axes:
+            n = extents[a.name]
+            c = cluster_text(b, a)
+            sizes.append(f"cute.round_up({n}, {c})" if a.cluster > 1 else n)
+        grid = tuple([*sizes, "1", "1"][:3])  # type: ignore[assignment]
+        cluster = tuple([*(cluster_text(b, a) for a in kernel.launch.axes), "1", "1"][:3]) if clustered(b) else None  # type: ignore[assignment]
+    lets: list[tuple[str, str]] = []
+    for let in reversed(kernel.launch.lets):
+        if let.name in used.seen:
+            lets.append((b.globals[let.name], py(let.value, scope)))
+    wanted = {b.globals[n] for n in used.seen if n in b.globals}
+    dims = [(d.name, d.text) for d in host.host_dims(b) if d.name in wanted]
+    return Launch(
+        grid=grid,
+        cluster=cluster,
+        threads=b.constant("THREADS", str(threads), _threads_comment(b)),
+        min_blocks=kernel.launch.min_blocks,
+        pdl=kernel.launch.pdl,
+        values=(*dims, *lets[::-1], *values),
+    )
+
+
+def _threads_comment(b: Builder) -> str | None:
+    padding = sum(len(p) for p in b.derived.padding.values())
+    return f"{padding} padding warps fill up a warpgroup: setmaxnreg speaks to whole warpgroups" if padding else None
