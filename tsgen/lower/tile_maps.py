@@ -356,7 +356,7 @@ def _call(f: _Function, name: str, doc: str, lines: list[str], values: list[Expr
         key, n = f"{name}_{n}", n + 1
     if key not in b.functions:
         note = b.note(f.work.span.line, _title(f.work))
-        b.functions[key] = Statement("functions/map", {"name": b.names.new(key), **code}, note)
+        b.functions[key] = Statement("functions/map", {"name": b.function_name(key), **code}, note)
     return Statement("ops/call", {"function": b.functions[key].values["name"], "args": list(f.params.values())})
 
 
