@@ -37,11 +37,11 @@ def _load(s: TaskState, w: Work, c: CopyArg) -> list[Statement]:
         refuse("cp_async_load between windows of different sizes", source.span)
     nbytes = spread.vector * element_bytes(b, tensor.dtype)
     if nbytes not in SIZES:
+        multiple = f"N % {SIZES[-1] // element_bytes(b, tensor.dtype)} == 0"
         refuse(
             f"cp.async of {nbytes} bytes at a time",
             source.span,
-            f"it copies {' or '.join(map(str, SIZES))} bytes: say in `launch.assume` of what the rows of `{tensor.name}` "
-            f"are a multiple, as in `N % {SIZES[-1] // element_bytes(b, tensor.dtype)} == 0`",
+            f"it copies 4, 8 or 16: say in `launch.assume` how long rows of `{tensor.name}` are, as in `{multiple}`",
         )
     part, before = smem_part(s, w, c.to, spread, "D")
     window, limits = window_tile(s, w, c.source, spread)

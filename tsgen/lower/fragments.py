@@ -1,18 +1,48 @@
-"""WGMMA fragments to global memory, straight from registers: a thread's pairs of neighbouring columns."""
+"""WGMMA fragments between registers and memory, a thread's pairs of neighbouring columns at a time."""
 
 from __future__ import annotations
 
 from tsgen.lower.context import TaskState, join
 from tsgen.lower.errors import refuse
 from tsgen.lower.mma import accumulator, fragment, mma_thread, tiled_mma
-from tsgen.lower.program import Statement
+from tsgen.lower.positions import stage
+from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import Scope, py, py_factor, tile_index
+from tsgen.lower.smem import slot, smem_field, sub_tile
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice
-from tsgen.model.kernel import Work
+from tsgen.model.kernel import Field, Work
 from tsgen.model.steps import CallStep
 
 PAIR = 2  # columns that a thread owns side by side
+
+
+def load_fragment(s: TaskState, w: Work, step: CallStep, source: Ref, field: Field) -> list[Statement]:
+    """A tile in shared memory to a register field with the spread of an accumulator."""
+    b = s.builder
+    owner = accumulator(b, field)
+    assert owner is not None
+    if source.resource is None or "where" in w.args:
+        refuse(f"a load of `{source.name}` into a WGMMA fragment", w.span, "load it to shared memory first")
+    if (
+        b.dtype_word(b.field(source).dtype) != b.dtype_word(field.dtype)
+        or b.field(source).shape[-2:] != field.shape[-2:]
+    ):
+        refuse(
+            f"a load of `{source.resource}.{source.name}` into `{field.owner}.{field.name}`",
+            w.span,
+            "a field with the spread of an accumulator has the dtype and the shape of what is loaded",
+        )
+    part = sub_tile(b, source, s.scope)
+    if part is None or part.at is not None:
+        refuse(f"a load of part of `{source.resource}.{source.name}` into a WGMMA fragment", w.span)
+    shared, thread = smem_field(b, source), mma_thread(s, tiled_mma(s, owner.work))
+    key = ("fragment_from", thread, shared.name)
+    if key not in s.prelude:
+        s.prelude[key] = assign(s.names.new(f"{shared.name}_from"), f"{thread}.partition_C({shared.name})")
+    at = slot(b, source, stage(s, source.resource, w), s.scope)
+    values = {"source": f"{s.prelude[key].values['name']}[None, None, None, {at}]", "target": fragment(s, field)}
+    return [Statement("ops/copy", values, s.note(step))]
 
 
 def store_fragment(s: TaskState, w: Work, step: CallStep, target: Ref, value: Ref) -> list[Statement]:

@@ -14,6 +14,7 @@ from tsgen.lower.spread import field_spread
 from tsgen.model.algebra import canonical, prune
 from tsgen.model.expr import Const, Expr, IfElse, Placed, Ref
 from tsgen.model.kernel import Field, Kernel, Task, Work
+from tsgen.model.ops import accesses
 from tsgen.model.steps import CallStep, calls
 
 
@@ -42,12 +43,27 @@ def ref_of(w: Work, key: str, env: object = None) -> tuple[Ref, Placed]:
 
 
 def accumulator(b: Builder, field: Field) -> Accumulator | None:
-    """The wgmma that owns a register field's spread, if there is one."""
-    for w in wgmma_works(b.kernel):
-        c, _ = ref_of(w, "c")
-        if b.field(c) == field:
-            return Accumulator(field, w, field.shape[-2], field.shape[-1])
-    return None
+    """The wgmma that owns a register field's spread, if there is one: it writes the field, or one of the field's shape
+    that a map joins with it."""
+    written = {_key(b.field(ref_of(w, "c")[0])): w for w in wgmma_works(b.kernel)}
+    work = written.get(_key(field))
+    if work is None and written and a_operand(b, field) is None:
+        joined = (f for f in _joined(b, field) if f.shape == field.shape)
+        work = next((written[_key(f)] for f in joined if _key(f) in written), None)
+    return None if work is None else Accumulator(field, work, field.shape[-2], field.shape[-1])
+
+
+def _key(field: Field) -> tuple[str, str]:
+    return field.owner, field.name
+
+
+def _joined(b: Builder, field: Field) -> Iterator[Field]:
+    """The register fields that occur together with a field in a map of its resource."""
+    for w in b.kernel.resources[field.owner].works.values():
+        if w.op == "map":
+            fields = {_key(f): f for f in (b.field(a.ref) for a in accesses(w) if b.kind(a.ref) == "rmem")}
+            if fields.pop(_key(field), None) is not None:
+                yield from fields.values()
 
 
 def a_operand(b: Builder, field: Field) -> Work | None:

@@ -8,7 +8,7 @@ from tsgen.lower import elements, tile_maps
 from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
 from tsgen.lower.errors import refuse
-from tsgen.lower.fragments import store_fragment
+from tsgen.lower.fragments import load_fragment, store_fragment
 from tsgen.lower.matrix import store_matrix
 from tsgen.lower.mma import accumulator, fragment, ref_of
 from tsgen.lower.positions import stage
@@ -30,6 +30,8 @@ def load(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
     if source.resource is None and elements.picks_element(source):
         return elements.load_element(s, bound, step, source, where)
     field = s.builder.field(ref_of(bound, "to")[0]) if "to" in bound.args else None
+    if field is not None and accumulator(s.builder, field) is not None:
+        return load_fragment(s, bound, step, source, field)
     spread = spread_of(s, bound, source)
     mask, before = tile_maps.mask(s, w, step, where, spread) if where is not None else (None, [])
     name = s.names.new(step.results[0]) if field is None else None
