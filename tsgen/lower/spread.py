@@ -153,14 +153,10 @@ def _multiple(s: TaskState, e: Expr, n: int) -> bool:
     for assumed in s.builder.kernel.launch.assume:
         match assumed.expr:
             case Compare(ops=("==",), operands=(Binary(op="%", left=x, right=m), zero)):
-                divisor = canonical(m, s.scope.env).value
-                if (
-                    canonical(zero, s.scope.env).value == 0
-                    and canonical(x, s.scope.env) == form
-                    and divisor is not None
-                ):
-                    if divisor.denominator == 1 and divisor % n == 0:
-                        return True
+                same = canonical(x, s.scope.env) == form and canonical(zero, s.scope.env).value == 0
+                divisor = canonical(m, s.scope.env)
+                if same and divisor.value is not None and divisor.multiple_of(n):
+                    return True
     return False
 
 
