@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tsgen.derive.model import Arrivals, Signal
+from tsgen.derive.storage import stage_bytes
 from tsgen.derive.uses import Party, Uses, cluster_extent, cluster_size, peer_axis
 from tsgen.model.kernel import Kernel, Pipeline, Resource
 from tsgen.model.pipelines import PIPELINES
@@ -129,7 +130,10 @@ def transaction_bytes(kernel: Kernel, u: Uses, resource: Resource) -> int:
         if group.mode == "fork" and resource.name in group.members:
             members = group.members
     pair = 2 if resource.name in u.pair and pipeline.type == "tma_umma" else 1
-    return pair * sum(_bracket(u, m) for m in members)
+    found = sum(_bracket(u, m) for m in members)
+    if not found and pipeline.num_bytes is not None:
+        return pipeline.num_bytes  # works without code: nothing to derive it from
+    return pair * (found or sum(stage_bytes(kernel, f) for f in resource.fields.values() if f.view is None))
 
 
 def _bracket(u: Uses, resource: str) -> int:

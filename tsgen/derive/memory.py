@@ -153,7 +153,7 @@ def tmem_map(kernel: Kernel) -> tuple[tuple[TmemBlock, ...], int]:
     blocks = {b.name: b for b in _columns(kernel)}
     placed: dict[str, TmemBlock] = {}
     at = 0
-    groups = [p for p in _aliases(kernel, blocks, "tmem")]
+    groups = list(_aliases(kernel, blocks, "tmem"))
     for block in blocks.values():
         if block.name in placed:
             continue

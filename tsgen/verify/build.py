@@ -8,11 +8,11 @@ from tsgen.derive.model import Derived
 from tsgen.derive.unfold import Node, calls, work_env
 from tsgen.derive.uses import Uses, cluster_size
 from tsgen.model.kernel import Kernel, Resource, Task, TaskInstance
-from tsgen.model.ops import OPS, accesses
+from tsgen.model.ops import accesses
 from tsgen.model.steps import CallStep
 from tsgen.verify.machine import Agent, BarrierInfo, Ring, System
 from tsgen.verify.regions import Layout, box_of
-from tsgen.verify.spread import spread_of
+from tsgen.verify.spread import elected, engine_of, spread_of, writes_bytes
 from tsgen.verify.symbols import Symbols
 
 
@@ -28,6 +28,7 @@ class Builder:
         self.system.pdl = any(r.kind == "pdl" for r in kernel.resources.values())
         self.layout = Layout(kernel, derived, self.system)
         self.rings: dict[tuple[str, int], int] = {}
+        self.silent = self._silent()
         self.named: dict[tuple[int, str, int], int] = {}
         self.pairs = bool(uses.pair)
         for resource in kernel.resources.values():
@@ -52,6 +53,17 @@ class Builder:
             or "clc_fetch_async" in pipelines
             or "peer_async" in pipelines
         )
+
+    def _silent(self) -> set[str]:
+        """Rings that count bytes, but whose works have no code yet that writes them: there a commit stands for it."""
+        writing = {w.owner for owner in self.kernel.resources.values() for w in owner.works.values() if writes_bytes(w)}
+        found = set()
+        for name, resource in self.kernel.resources.items():
+            if resource.pipeline is not None and resource.queue is None and self.derived.arrivals[name].full_by == "arm":
+                forks = [g.members for g in self.kernel.groups.values() if g.mode == "fork" and name in g.members]
+                if not writing.intersection(forks[0] if forks else (name,)):
+                    found.add(name)
+        return found
 
     # ---- places in the cluster ---------------------------------------------------------------------------------
 
@@ -161,7 +173,7 @@ class Builder:
             work = self.kernel.work(step.target, step.method) if step.kind == "work" else None
             if work is None:
                 continue
-            if (work.op is not None and OPS[work.op].issue == "elected") or work.engine in ("tx", "bulk", "tcgen05"):
+            if elected(self.kernel, work):
                 return True
             env = work_env(self.kernel, node, work)
             for access in accesses(work):
@@ -170,7 +182,7 @@ class Builder:
                     continue
                 field = owner.fields[access.ref.name]
                 box = box_of(access.ref, field, env) if field.view is None else ()
-                spread = spread_of(self.kernel, work, access.engine)
+                spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
                 key = None if spread is None else f"{spread}{box}"
                 touched.setdefault((owner.name, field.name), []).append((access.mode == "write", key))
         for found in touched.values():

@@ -119,7 +119,8 @@ def finish(system: System, agents: list[int], st: State) -> Problem | None:
     for a in agents:
         for slot in system.agents[a].slots:
             r = system.slot_ring[slot]
-            if r >= 0 and slot % 4 == 0 and {slot, slot + 1} <= set(system.ring_slots.get(r, ())):
+            moved = system.ring_slots.get(r, ())
+            if r >= 0 and slot % 4 == 0 and slot in moved and (slot + 1 in moved or not any(s % 4 == 1 for s in moved)):
                 if st.position[slot] != st.position[slot + 1]:
                     return Problem("uncommitted", a, -1, data=(r, st.position[slot], st.position[slot + 1]))
     mine = {s for a in agents for s in system.agents[a].slots}
@@ -128,7 +129,9 @@ def finish(system: System, agents: list[int], st: State) -> Problem | None:
             continue
         ring = system.rings[r]
         for stage in range(ring.stages):
-            used = [b + stage for b in (*ring.full, *ring.empty) if b in system.reached]
+            full = [b + stage for b in ring.full if b in system.reached] or [ring.full[0] + stage]
+            empty = [b + stage for b in ring.empty if b in system.reached] or [ring.empty[0] + stage]
+            used = (*full, *empty)
             if len({st.done[b] for b in used}) > 1 or any(st.count[b] or st.transfer[b] for b in used):
-                return Problem("unbalanced", agents[0], -1, used[0], data=(r, stage))
+                return Problem("unbalanced", agents[0], -1, full[0], data=(r, stage))
     return None

@@ -15,12 +15,14 @@ from tsgen.model.kernel import Group, Pipeline, Resource
 from tsgen.model.steps import CallStep
 from tsgen.verify.build import Builder
 from tsgen.verify.machine import (
+    ACCESS,
     ARM,
     ARRIVE,
     CARRY_CP_ASYNC,
     CARRY_NOTHING,
     CARRY_UMMA,
     TRY,
+    TX,
     Agent,
     Ring,
 )
@@ -143,23 +145,30 @@ class Pipes:
         self, step: CallStep, resource: Resource, pipeline: Pipeline, ring: Ring, slots: tuple[int, ...], stride: int
     ) -> None:
         """The elected lane announces the bytes of the stage: one arrival on full."""
+        bases, units = self._armed(resource, pipeline, ring)
+        if bases:
+            nbytes = self.b.derived.tx_bytes[resource.name] * units
+            if resource.name in self.b.silent:  # each warp's commit stands for its bytes
+                nbytes = self.agent.warps if units == self.agent.warps else self.agent.instance.num_warps
+                nbytes *= len(self.pair(resource.name, self.agent.cta))
+            self._emit(ARM, bases, slots, ring.stages, stride, units, nbytes, self.ref(step))
+
+    def _armed(self, resource: Resource, pipeline: Pipeline, ring: Ring) -> tuple[tuple[int, ...], int]:
+        """The full barriers that the agent's elected lanes arm, and with how many arrivals."""
         if self.b.derived.arrivals[resource.name].full_by != "arm":
-            return
+            return (), 0
         group = self.group_of(resource.name)
         if group is not None and group.mode == "fork" and group.members[0] != resource.name:
-            return
+            return (), 0
         leaders = "task_warp_leader" in (pipeline.producer_signaling or "") or pipeline.type == "peer_async"
         if leaders and (self.agent.kind == "rest" or self.agent.lane > 0):
-            return
-        units = 1 if leaders else self.agent.warps
+            return (), 0
         ctas: tuple[int, ...] = (self.agent.cta,)
         if resource.queue is not None:
             ctas = tuple(range(self.system.ctas))
         elif pipeline.type == "tma_umma" and self.pair(resource.name, self.agent.cta)[0] != self.agent.cta:
-            return  # the leader counts the bytes of both
-        bases = tuple(ring.full[c] for c in ctas)
-        nbytes = self.b.derived.tx_bytes[resource.name] * units
-        self._emit(ARM, bases, slots, ring.stages, stride, units, nbytes, self.ref(step))
+            return (), 0  # the leader counts the bytes of both
+        return tuple(ring.full[c] for c in ctas), 1 if leaders else self.agent.warps
 
     def _commit(
         self, step: CallStep, resource: Resource, pipeline: Pipeline, ring: Ring, slots: tuple[int, ...], stride: int
@@ -174,6 +183,10 @@ class Pipes:
             if not (leaders and pair[0] != cta):
                 bases = (ring.full[pair[0]],)
             units, carry = 32 * self.agent.warps, CARRY_CP_ASYNC
+        elif resource.name in self.b.silent:
+            full = ring.full[self.pair(resource.name, cta)[0]]
+            transfer = (full, slots[0], ring.stages, 0, self.agent.warps)
+            self._emit(ACCESS, (), (transfer,), TX, self.ref(step))
         elif by == "umma" and self.agent.kind != "rest" and self.agent.lane == 0:
             bases = tuple(ring.full[c] for c in self.pair(resource.name, cta))
             units, carry = 1, CARRY_UMMA

@@ -440,7 +440,7 @@ class Runner:
                 else:
                     ordered = bool(known & r.token)
                 if not ordered and (write or r.write) and (not box or not r.box or boxes_overlap(box, r.box)):
-                    sibling = self._siblings(a, r.agent)
+                    sibling = r.agent != a and self._siblings(a, r.agent)
                     if not (sibling and self._aligned(r, spread, box, write)):
                         return Problem("race", a, ref, cell, r.agent, r.ref, (write, r.write, engine, r.engine, cell))
                 same = r.agent == a and r.box == box and r.engine == engine and r.write == write and r.spread == spread

@@ -32,7 +32,7 @@ from tsgen.verify.machine import (
 )
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.regions import box_of, union
-from tsgen.verify.spread import spread_of
+from tsgen.verify.spread import elected, engine_of, spread_of
 
 _ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
 _MAX_PERIOD = 64
@@ -88,8 +88,7 @@ class Works:
         work = self.kernel.work(step.target, step.method)
         if work is None:
             return
-        elected = (OPS[work.op].issue == "elected") if work.op is not None else work.engine in ("tx", "bulk", "tcgen05")
-        idle = elected and work.scope != "warp" and (self.agent.kind == "rest" or self.agent.lane > 0)
+        idle = elected(self.kernel, work) and work.scope != "warp" and (self.agent.kind == "rest" or self.agent.lane > 0)
         ref = self.ref(step)
         self._brackets(work, node, ref)
         if idle:
@@ -100,7 +99,7 @@ class Works:
                 self._emit(GRID_NEEDED, access.ref.name, ref)
         by_engine: dict[int, list[Item]] = {}
         for access in found:
-            engine = ENGINE_NUMBERS[access.engine]
+            engine = ENGINE_NUMBERS[engine_of(self.kernel, work, access.engine)]
             by_engine.setdefault(engine, []).extend(self._items(work, access, node))
         transfers = self._transfers(work, node)
         if transfers:
@@ -220,7 +219,7 @@ class Works:
         target = self.kernel.resources[field.owner]
         count = min(count, stages(target))
         parts = self._places(work, access, env)
-        spread = spread_of(self.kernel, work, access.engine)
+        spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
         if spread is not None and work.scope == "warp" and self._own_rows(work, node):
             spread = f"warp {spread}"
         found = []
