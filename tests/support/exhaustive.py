@@ -1,0 +1,409 @@
+"""An independent reference for small schedules: every interleaving, with mbarriers as hardware has them (one parity bit).
+
+It reads oracle cases (tests/oracle/ts_oracle.py) with tensors, shared buffers, rings of threads or TMA, guards,
+conditions and tiles, in one CTA. For each environment (trip count, outcomes of conditions, tiles and which of them are
+skipped) the tasks are unrolled, and all reachable vectors of program counters are visited. A schedule is bad if
+
+- a state is stuck (`deadlock`),
+- a wait passes, or cannot pass any more, although its phase and the barrier's differ by more than the parity shows
+  (`phase`), or an arrival is counted for another phase than its own (`phase`),
+- two tasks are about to touch the same bytes and one of them writes (`race`),
+- the parties of a ring end at different positions (`leak`),
+- a work is done on a stage that its task does not hold (`bracket`), or a try is never used (`try`),
+- a barrier's count is not what arrives in a phase (`count`).
+
+Steps are points: a work is done at once, a TMA load arrives with its commit. It shares no code with `tsgen.verify`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.ts_json import call_of, walk
+
+Doc = Mapping[str, Any]
+Op = tuple[str, str]  # kind (acquire, commit, wait, release, read, write), ring or buffer
+Place = tuple[str, int]  # resource, stage of its ring
+Step = tuple[str, int, int, int, Place]  # kind, barrier (or -1), phase it means, arrivals, bytes it touches
+NOWHERE: Place = ("", 0)
+
+UNKNOWN_TRIPS = (0, 1, 2, 3, 4)
+TILES = (0, 1, 2)
+MOST_ENVIRONMENTS = 48
+BLOCKING = ("acquire", "wait")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the schedule does not decide: trips of unknown loops, outcomes of conditions, tiles (True = skipped)."""
+
+    trips: int
+    tiles: tuple[bool, ...]
+    outcomes: tuple[bool, ...]  # in the order in which they are first asked for
+
+
+@dataclass
+class Verdict:
+    """`good` is None if the search was cut off and nothing was found before."""
+
+    good: bool | None
+    faults: set[str] = field(default_factory=set)
+    states: int = 0
+    environment: Environment | None = None
+
+
+@dataclass(frozen=True)
+class Ring:
+    stages: int
+    full: int  # arrivals of a phase
+    empty: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """One task unrolled: its operations, and for each the ring index (position) that it has by then."""
+
+    ops: tuple[Op, ...]
+    index: tuple[int, ...]
+    warps: int
+
+
+class Outcomes:
+    """Outcomes of conditions by key and place, filled as they are asked for."""
+
+    def __init__(self, given: tuple[bool, ...]) -> None:
+        self.given = given
+        self.known: dict[tuple[str, int, int], bool] = {}
+
+    def __call__(self, key: str, tile: int, iteration: int) -> bool:
+        at = (key, tile, iteration)
+        if at not in self.known:
+            n = len(self.known)
+            self.known[at] = self.given[n] if n < len(self.given) else True
+        return self.known[at]
+
+
+class Case:
+    """The parts of an oracle case that the reference understands."""
+
+    def __init__(self, case: Doc) -> None:
+        self.tasks: Sequence[Doc] = case["tasks"]
+        self.rings: dict[str, Ring] = {}
+        self.kinds: dict[str, str] = {}
+        self.buffers: set[str] = set()
+        self.aliases: dict[str, tuple[int, int]] = {}  # resource -> alias group and phase in it
+        phase_of = {
+            a: (i, j)
+            for i, phases in enumerate(case.get("alias", {}).get("smem", []))
+            for j, phase in enumerate(phases)
+            for a in phase
+        }
+        self.sides: dict[str, dict[str, str]] = {}
+        for r in case["resources"]:
+            name = r["name"]
+            self.sides[name] = {w["name"]: w["side"] for w in r.get("works", []) if not w.get("aux")}
+            self.sides[name].setdefault("read", "consumer")
+            self.sides[name].setdefault("write", "producer")
+            for a in r.get("smem", []):
+                self.buffers.add(name)
+                if a["name"] in phase_of:
+                    self.aliases[name] = phase_of[a["name"]]
+            if r.get("kind", "memory") == "memory" and r.get("pipeline"):
+                p = r["pipeline"]
+                self.rings[name] = Ring(p["stages"], p.get("producer_threads", 1), p.get("consumer_threads", 1))
+                self.kinds[name] = p["type"]
+
+    # ---- unrolling ---------------------------------------------------------------------------------------------
+
+    def unroll(self, task: Doc, env: Environment, outcomes: Outcomes) -> list[Op]:
+        found: list[Op] = []
+        self._body(task["body"], env, outcomes, found, tile=0, skipped=False, at=None)
+        return found
+
+    def _body(
+        self,
+        nodes: Iterable[Any],
+        env: Environment,
+        outcomes: Outcomes,
+        found: list[Op],
+        *,
+        tile: int,
+        skipped: bool,
+        at: tuple[int, int] | None,
+    ) -> None:
+        def go(body: Iterable[Any], at: tuple[int, int] | None = at) -> None:
+            self._body(body, env, outcomes, found, tile=tile, skipped=skipped, at=at)
+
+        for node in nodes:
+            call = call_of(node)
+            if call is not None:
+                op = self._op(*call)
+                if op is not None:
+                    found.append(op)
+            elif "tiles" in node:
+                for number, skip in enumerate(env.tiles):
+                    skips = skip and bool(node.get("skip_if"))
+                    self._body(node["body"], env, outcomes, found, tile=number, skipped=skips, at=None)
+            elif "skippable" in node:
+                if not skipped:
+                    go(node["skippable"])
+            elif "loop" in node:
+                trips = len(range(*(env.trips if not isinstance(b, int) else b for b in node["loop"])))
+                for i in range(trips):
+                    go(node["body"], (i, trips))
+            elif self._holds(node, at, outcomes, tile):
+                go(next(node[k] for k in ("body", "first", "last") if k in node))
+
+    def _holds(self, node: Doc, at: tuple[int, int] | None, outcomes: Outcomes, tile: int) -> bool:
+        i, trips = at if at is not None else (0, 1)
+        if "first" in node:
+            return i == 0
+        if "last" in node:
+            return i == trips - 1
+        if "every" in node:
+            period, start = node["every"]
+            return i >= start and (i - start) % period == 0
+        kind = "when_true" if "when_true" in node else "when_false"
+        return outcomes(node.get("key") or str(node[kind]), tile, i) == (kind == "when_true")
+
+    def _op(self, target: str, method: str) -> Op | None:
+        if method in ("acquire", "commit", "wait", "release"):
+            return (method, target) if target in self.rings else None
+        if target in self.rings or target in self.buffers:
+            side = self.sides[target].get(method)
+            return None if side is None else ("read" if side == "consumer" else "write", target)
+        return None
+
+    # ---- what needs no search ----------------------------------------------------------------------------------
+
+    def structure(self) -> set[str]:
+        """Counts that do not fit, and tries that no later step uses."""
+        found = set()
+        for name, ring in self.rings.items():
+            producers = self._warps(name, "commit")
+            consumers = self._warps(name, "release")
+            tma = self.kinds[name] == "tma_async"
+            if producers and ring.full != producers * (1 if tma else 32):
+                found.add("count")
+            if consumers and ring.empty not in (32 * consumers, *((consumers,) if tma else ())):
+                found.add("count")
+            if tma and any(t.get("warps", 1) > 1 for t in self.tasks if self.has(t, name, "commit")):
+                found.add("count")
+        for task in self.tasks:
+            calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
+            for i, (target, method) in enumerate(calls):
+                if method.startswith("try_") and (target, method[4:]) not in calls[i:] and target in self.rings:
+                    found.add("try")
+        return found
+
+    def has(self, task: Doc, ring: str, method: str) -> bool:
+        return any(call_of(n) == (ring, method) for n in walk(task["body"]))
+
+    def _warps(self, ring: str, method: str) -> int:
+        return sum(t.get("warps", 1) for t in self.tasks if self.has(t, ring, method))
+
+    def units(self, op: Op, warps: int) -> int:
+        """Arrivals of one commit or release."""
+        kind, name = op
+        if self.kinds[name] == "tma_async":
+            lanes = kind == "commit" or self.rings[name].empty == self._warps(name, "release")
+            return warps if lanes else 32 * warps
+        return 32 * warps
+
+
+def environments(case: Doc) -> Iterator[Environment]:
+    """All environments up to a size, or an even choice of them."""
+    nodes = [n for t in case["tasks"] for n in walk(t["body"]) if isinstance(n, dict)]
+    trips = UNKNOWN_TRIPS if any(not isinstance(b, int) for n in nodes for b in n.get("loop", ())) else (0,)
+    persistent = any("tiles" in n for n in nodes)
+    skips = any(n.get("skip_if") for n in nodes)
+    tiles: list[tuple[bool, ...]] = [()]
+    if persistent:
+        counts = (*TILES, 3) if skips else TILES
+        tiles = [t for n in counts for t in itertools.product((False, True) if skips else (False,), repeat=n)]
+    parsed = Case(case)
+    found = []
+    for k, pattern in itertools.product(trips, tiles):
+        asked = Outcomes(())
+        for task in case["tasks"]:
+            parsed.unroll(task, Environment(k, pattern, ()), asked)
+        width = min(len(asked.known), 8)
+        found += [Environment(k, pattern, o) for o in itertools.product((True, False), repeat=width)]
+    step = max(1, -(-len(found) // MOST_ENVIRONMENTS))
+    yield from found[::step]
+
+
+def judge(case: Doc, most_states: int = 60_000) -> Verdict:
+    """The verdict over all environments; `most_states` bounds the states of all together."""
+    parsed = Case(case)
+    verdict = Verdict(True, parsed.structure())
+    for env in environments(case):
+        found, states, complete = _search(parsed, env, most_states - verdict.states)
+        verdict.states += states
+        if found and verdict.environment is None:
+            verdict.environment = env
+        verdict.faults |= found
+        if found:
+            break
+        if not complete:
+            verdict.good = None
+            break
+    if verdict.faults:
+        verdict.good = False
+    return verdict
+
+
+def _search(case: Case, env: Environment, most_states: int) -> tuple[set[str], int, bool]:
+    outcomes = Outcomes(env.outcomes)
+    programs = [_program(case.unroll(t, env, outcomes), t.get("warps", 1)) for t in case.tasks]
+    faults = _brackets(case, programs) | _leaks(case, programs)
+    machine = _Machine(case, programs)
+    start = (0,) * len(programs)
+    seen = {start}
+    todo = [start]
+    while todo:
+        pcs = todo.pop()
+        following, found = machine.expand(pcs)
+        faults |= found
+        if found:
+            break
+        for after in following:
+            if after not in seen:
+                seen.add(after)
+                todo.append(after)
+        if len(seen) > most_states:
+            return faults, len(seen), False
+    return faults, len(seen), True
+
+
+def _program(ops: list[Op], warps: int) -> Program:
+    counts: dict[Op, int] = {}
+    index = []
+    for kind, name in ops:
+        if kind in ("read", "write"):
+            held = counts.get(("wait" if kind == "read" else "acquire", name), 0) - 1
+            if held < 0:  # a task that does not wait itself touches the stage that it closes next
+                held = counts.get(("release" if kind == "read" else "commit", name), 0)
+            index.append(held)
+        else:
+            index.append(counts.get((kind, name), 0))
+            counts[kind, name] = index[-1] + 1
+    return Program(tuple(ops), tuple(index), warps)
+
+
+def _brackets(case: Case, programs: list[Program]) -> set[str]:
+    for program in programs:
+        opens = {op for op in program.ops if op[0] in BLOCKING}
+        held: dict[Op, int] = {}
+        for kind, name in program.ops:
+            if name not in case.rings:
+                continue
+            opening = "acquire" if kind in ("acquire", "commit", "write") else "wait"
+            if (opening, name) not in opens:
+                continue
+            if kind in BLOCKING:
+                held[opening, name] = held.get((opening, name), 0) + 1
+            elif held.get((opening, name), 0) < 1:
+                return {"bracket"}
+            elif kind in ("commit", "release"):
+                held[opening, name] -= 1
+    return set()
+
+
+def _leaks(case: Case, programs: list[Program]) -> set[str]:
+    """Every party of a ring must end at the same position; a step that no task has counts as none."""
+    for name in case.rings:
+        ends = set()
+        for method in ("acquire", "commit", "wait", "release"):
+            parties = [p for t, p in zip(case.tasks, programs, strict=True) if case.has(t, name, method)]
+            ends |= {p.ops.count((method, name)) for p in parties} or {0}
+        if len(ends) > 1:
+            return {"leak"}
+    return set()
+
+
+class _Machine:
+    """States are vectors of program counters: what has arrived at a barrier follows from them."""
+
+    def __init__(self, case: Case, programs: list[Program]) -> None:
+        self.case = case
+        self.programs = programs
+        self.rings = [n for n in case.rings]
+        self.base: dict[str, int] = {}
+        barriers = 0
+        for name, ring in case.rings.items():
+            self.base[name] = barriers
+            barriers += 2 * ring.stages
+        self.need = [0] * barriers
+        for name, ring in case.rings.items():
+            for s in range(ring.stages):
+                self.need[self.base[name] + s] = ring.full
+                self.need[self.base[name] + ring.stages + s] = ring.empty
+        self.steps = [[self._step(p, i) for i in range(len(p.ops))] for p in programs]
+        self.arrived = [self._prefixes(steps, barriers) for steps in self.steps]
+
+    def _step(self, program: Program, i: int) -> Step:
+        kind, name = program.ops[i]
+        n = program.index[i]
+        ring = self.case.rings.get(name)
+        if kind in ("read", "write"):
+            return kind, -1, 0, 0, (name, n % ring.stages if ring is not None else 0)
+        assert ring is not None
+        side = ring.stages if kind in ("acquire", "release") else 0
+        units = self.case.units((kind, name), program.warps) if kind in ("commit", "release") else 0
+        return kind, self.base[name] + side + n % ring.stages, n // ring.stages, units, NOWHERE
+
+    def _overlap(self, a: Place, b: Place) -> bool:
+        """The same stage, or bytes of another phase of an alias group (whose members are taken to overlap wholly)."""
+        if a[0] == b[0]:
+            return a[1] == b[1]
+        one, other = self.case.aliases.get(a[0]), self.case.aliases.get(b[0])
+        return one is not None and other is not None and one[0] == other[0] and one[1] != other[1]
+
+    def _prefixes(self, steps: list[Step], barriers: int) -> list[tuple[int, ...]]:
+        now = [0] * barriers
+        found = [tuple(now)]
+        for _, barrier, _, units, _ in steps:
+            if units:
+                now[barrier] += units
+            found.append(tuple(now))
+        return found
+
+    def phases(self, pcs: tuple[int, ...], barrier: int) -> int:
+        """Phases that a barrier has completed."""
+        total = sum(a[pc][barrier] for a, pc in zip(self.arrived, pcs, strict=True))
+        return total // self.need[barrier] if self.need[barrier] > 0 else 0
+
+    def expand(self, pcs: tuple[int, ...]) -> tuple[list[tuple[int, ...]], set[str]]:
+        """The states that follow, and what is wrong in this one."""
+        following: list[tuple[int, ...]] = []
+        faults: set[str] = set()
+        touched: list[tuple[str, Place]] = []
+        finished = True
+        for t, pc in enumerate(pcs):
+            if pc == len(self.steps[t]):
+                continue
+            finished = False
+            kind, barrier, phase, units, place = self.steps[t][pc]
+            if barrier < 0:
+                if any("write" in (kind, other) and self._overlap(place, at) for other, at in touched):
+                    faults.add("race")
+                touched.append((kind, place))
+            elif units:
+                if self.phases(pcs, barrier) != phase:
+                    faults.add("phase")
+            else:
+                done = self.phases(pcs, barrier)
+                wanted = phase if kind == "acquire" else phase + 1
+                passes = (done & 1) == (wanted & 1)
+                if done != wanted and (passes or done > wanted):
+                    faults.add("phase")
+                if not passes:
+                    continue
+            following.append((*pcs[:t], pc + 1, *pcs[t + 1 :]))
+        if not following and not finished:
+            faults.add("deadlock")
+        return following, faults

@@ -1,0 +1,457 @@
+"""Random schedules as oracle cases: good by construction, and with one injected fault.
+
+`good(draw)` builds a case; `faulty(draw)` breaks one. Both take any `Draw`: `Dice` for the campaign, Hypothesis for
+property tests (`schedules()`). A schedule is a set of tasks in an order in which data flows: every ring goes from an
+earlier to a later task, except feedback rings, whose consumer waits after all its own commits. With equal trip counts
+on both sides such a schedule cannot deadlock, in whatever order the steps of different rings stand in a body.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from hypothesis import strategies as st
+
+T = TypeVar("T")
+Case = dict[str, Any]
+Node = Any
+SYNC = ("acquire", "commit", "wait", "release")
+BYTES = 1024
+
+
+class Draw(Protocol):
+    """A source of choices."""
+
+    def number(self, low: int, high: int) -> int: ...
+
+    def chance(self, percent: int) -> bool: ...
+
+    def one(self, items: Sequence[T]) -> T: ...
+
+
+class Dice:
+    """Choices of a seeded random generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def number(self, low: int, high: int) -> int:
+        return self.random.randint(low, high)
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def one(self, items: Sequence[T]) -> T:
+        return items[self.random.randrange(len(items))]
+
+
+@dataclass
+class Ring:
+    name: str
+    producer: int
+    consumers: tuple[int, ...]
+    stages: int
+    tma: bool
+    feedback: bool
+    lag: bool = False  # the release of a stage stands one iteration after its read
+    guard: dict[str, Any] | None = None  # the same on both sides
+    buffer: str | None = None  # an unpipelined buffer that the ring's one stage guards
+
+
+class Builder:
+    """A good schedule in the making."""
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        self.tasks = draw.number(2, 5)
+        self.warps = [draw.one((1, 1, 1, 2, 4)) for _ in range(self.tasks)]
+        self.trips = draw.number(1, 6)
+        self.unknown_trips = draw.chance(12)
+        self.persistent = draw.chance(20)
+        self.skips = self.persistent and draw.chance(50)
+        self.keys = 0
+        count = draw.one((1, 1, 2, 2, 2, 3, 3, 4, 5))
+        self.rings = [self.ring(i) for i in range(count)]
+        plain = not any(r.guard or r.lag for r in self.rings)
+        most = min(self.trips, 2) if plain and not self.unknown_trips else 0
+        self.head = draw.number(0, most) if draw.chance(30) else 0
+        self.tail = draw.number(0, most - self.head) if draw.chance(30) else 0
+
+    def ring(self, i: int) -> Ring:
+        draw = self.draw
+        producer = draw.number(0, self.tasks - 2)
+        later = range(producer + 1, self.tasks)
+        consumers = {draw.one(later)}
+        if draw.chance(20):
+            consumers.add(draw.one(later))
+        ring = Ring(f"r{i}", producer, tuple(sorted(consumers)), draw.number(1, 4), False, False)
+        if draw.chance(12):
+            ring.producer, ring.consumers, ring.feedback = ring.consumers[0], (producer,), True
+        elif draw.chance(40) and self.warps[producer] == 1:
+            ring.tma = True
+        if not ring.feedback and draw.chance(30):
+            ring.guard = self.guard()
+        elif ring.stages > 1 and draw.chance(20):
+            ring.lag = True
+        elif not ring.feedback and ring.stages == 1 and draw.chance(15):
+            ring.buffer = f"buf{i}"
+        return ring
+
+    def guard(self) -> dict[str, Any]:
+        kind = self.draw.one(("every", "every", "first", "last", "when_true", "when_false"))
+        if kind == "every":
+            return {"every": [self.draw.number(1, 3), self.draw.number(0, 2)]}
+        if kind in ("first", "last"):
+            return {kind: None}
+        self.keys += 1
+        return {kind: "$f", "key": f"k{self.keys}"}
+
+    # ---- bodies ------------------------------------------------------------------------------------------------
+
+    def side(self, ring: Ring, *, producer: bool) -> list[Node]:
+        """The steps of one task on one ring, for one iteration."""
+        opening, work, closing = ("acquire", "write", "commit") if producer else ("wait", "read", "release")
+        steps: list[Node] = [f"{ring.name}.{opening}", f"{ring.name}.{work}", f"{ring.name}.{closing}"]
+        if ring.buffer:
+            steps.insert(self.draw.number(1, 2), f"{ring.buffer}{'w' if producer else 'r'}.{work}")
+        if self.draw.chance(40):
+            steps.insert(0, f"{ring.name}.try_{opening}")
+        if ring.lag and not producer:
+            steps[-1] = {"every": [1, 1], "body": [f"{ring.name}.release"]}
+            steps.append({"last": [f"{ring.name}.release"]})
+        if ring.guard is None:
+            return steps
+        if self.draw.chance(70):
+            return [guarded(ring.guard, steps)]
+        return [guarded(ring.guard, [s]) for s in steps]
+
+    def body(self, task: int) -> list[Node]:
+        """The steps of one iteration: those of the rings mixed, those of feedback rings after all commits."""
+        early, late = [], []
+        for ring in self.rings:
+            if task == ring.producer:
+                early.append(self.side(ring, producer=True))
+            elif task in ring.consumers:
+                (late if ring.feedback else early).append(self.side(ring, producer=False))
+        return [*self.asks(task), *self.mix(early), *self.mix(late)]
+
+    def asks(self, task: int) -> list[Node]:
+        """The work whose result the conditions of a task test."""
+        tests = any(
+            r.guard and ("when_true" in r.guard or "when_false" in r.guard) and task in (r.producer, *r.consumers)
+            for r in self.rings
+        )
+        return [{"call": "g.flag", "as": ["f"]}] if tests else []
+
+    def mix(self, parts: list[list[Node]]) -> list[Node]:
+        if self.draw.chance(30):
+            return [s for part in parts for s in part]
+        queues = [list(p) for p in parts if p]
+        mixed: list[Node] = []
+        while queues:
+            queue = self.draw.one(queues)
+            mixed.append(queue.pop(0))
+            queues = [q for q in queues if q]
+        return mixed
+
+    def schedule(self, task: int) -> list[Node]:
+        bound: Node = "runtime" if self.unknown_trips else self.trips - self.head - self.tail
+        steps = [s for _ in range(self.head) for s in self.body(task)]
+        steps.append({"loop": [0, bound, 1], "body": self.body(task)})
+        steps += [s for _ in range(self.tail) for s in self.body(task)]
+        if not self.persistent:
+            return steps
+        queue = ["wq.try_wait", "wq.wait", "wq.get_and_advance_work_tile", "wq.release"]
+        body = [{"skippable": steps}] if self.skips else steps
+        return [{"tiles": "wq", "skip_if": self.skips, "body": [*body, *queue]}]
+
+    # ---- the case ----------------------------------------------------------------------------------------------
+
+    def case(self) -> Case:
+        flag = {"name": "flag", "side": "consumer", "aux": True, "returns": ["f"]}
+        resources: list[Node] = [
+            {"name": "g", "works": [{"name": "read", "side": "consumer"}, *([flag] if self.keys else [])]},
+            {"name": "o"},
+        ]
+        aliases = []
+        for ring in self.rings:
+            resources.append(self.resource(ring))
+            if ring.buffer:
+                pair = [f"{ring.buffer}{side}" for side in "wr"]
+                resources += [{"name": n, "smem": [{"name": f"{n}_t", "bytes": BYTES}]} for n in pair]
+                aliases.append([[f"{n}_t"] for n in pair])
+        if self.persistent:
+            resources.append({"name": "wq", "kind": "work_queue", "scheduler": "static"})
+        case: Case = {"resources": resources, "tasks": self.task_list()}
+        case["graph"] = graph_of(case)
+        if aliases:
+            case["alias"] = {"smem": aliases}
+        return case
+
+    def resource(self, ring: Ring) -> Node:
+        produced = self.warps[ring.producer]
+        consumed = sum(self.warps[c] for c in ring.consumers)
+        lanes = ring.tma and self.draw.chance(50)
+        pipeline: dict[str, Any] = {
+            "type": "tma_async" if ring.tma else "async_async",
+            "stages": ring.stages,
+            "producer_threads": produced if ring.tma else 32 * produced,
+            "consumer_threads": consumed if lanes else 32 * consumed,
+        }
+        if ring.tma:
+            pipeline["bytes"] = BYTES
+        if ring.lag:
+            pipeline["advance_on_wait"] = True
+        return {"name": ring.name, "pipeline": pipeline}
+
+    def task_list(self) -> list[Node]:
+        tasks, warp = [], 0
+        for i in range(self.tasks):
+            body = self.schedule(i)
+            src = [r.name for r in self.rings if i in r.consumers]
+            src += [f"{r.buffer}r" for r in self.rings if r.buffer and i in r.consumers]
+            dst = [r.name for r in self.rings if r.producer == i]
+            dst += [f"{r.buffer}w" for r in self.rings if r.buffer and r.producer == i]
+            loop = innermost(body)
+            if self.asks(i) or not src or any(r.tma for r in self.rings if r.producer == i):
+                src.append("g")
+            if not self.asks(i) and "g" in src:
+                loop.insert(0, "g.read")
+            if not dst:
+                dst.append("o")
+                loop.append("o.write")
+            if self.persistent:
+                src.append("wq")
+            tasks.append({"name": f"T{i}", "src": src, "dst": dst, "warp": warp, "warps": self.warps[i], "body": body})
+            warp += self.warps[i]
+        return tasks
+
+
+def guarded(guard: dict[str, Any], steps: list[Node]) -> Node:
+    """A guard around steps."""
+    kind = next(iter(guard))
+    return {kind: steps} if kind in ("first", "last") else {**guard, "body": steps}
+
+
+def innermost(body: list[Node]) -> list[Node]:
+    """The steps of the domain loop of a task."""
+    return next(n["body"] for steps in lists(body) for n in steps if isinstance(n, dict) and "loop" in n)
+
+
+def graph_of(case: Case) -> dict[str, list[str]]:
+    """What a task writes comes from all that it reads; what TMA loads comes from global memory alone."""
+    tma = {r["name"] for r in case["resources"] if r.get("pipeline", {}).get("type") == "tma_async"}
+    graph: dict[str, list[str]] = {}
+    for task in case["tasks"]:
+        for down in task["dst"]:
+            ups = graph.setdefault(down, [])
+            ups += [u for u in task["src"] if u not in ups and (down not in tma or u in ("g", "wq"))]
+    return graph
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------
+
+
+def lists(nodes: list[Node]) -> Iterator[list[Node]]:
+    """Every list of steps in a body."""
+    yield nodes
+    for node in nodes:
+        if isinstance(node, dict):
+            for key in ("body", "skippable", "first", "last"):
+                if isinstance(node.get(key), list):
+                    yield from lists(node[key])
+
+
+def sites(case: Case, methods: Sequence[str] = SYNC) -> list[tuple[list[Node], int]]:
+    """Places of steps on rings."""
+    return [
+        (steps, i)
+        for task in case["tasks"]
+        for steps in lists(task["body"])
+        for i, s in enumerate(steps)
+        if isinstance(s, str) and s.startswith("r") and s.split(".")[1] in methods
+    ]
+
+
+def _drop(case: Case, draw: Draw) -> bool:
+    steps, i = draw.one(sites(case))
+    del steps[i]
+    return True
+
+
+def _duplicate(case: Case, draw: Draw) -> bool:
+    steps, i = draw.one(sites(case))
+    steps.insert(i, steps[i])
+    return True
+
+
+def _swap(case: Case, draw: Draw) -> bool:
+    steps, i = draw.one(sites(case))
+    j = i + draw.one((-1, 1))
+    if not 0 <= j < len(steps):
+        return False
+    steps[i], steps[j] = steps[j], steps[i]
+    return True
+
+
+def _move(case: Case, draw: Draw) -> bool:
+    """A step somewhere else in its list: an early release, a late wait."""
+    steps, i = draw.one(sites(case))
+    j = draw.number(0, len(steps) - 1)
+    steps.insert(j, steps.pop(i))
+    return i != j
+
+
+def _retarget(case: Case, draw: Draw) -> bool:
+    """A step on another ring of the task."""
+    steps, i = draw.one(sites(case))
+    rings = [r["name"] for r in case["resources"] if r.get("pipeline")]
+    name, method = steps[i].split(".")
+    other = draw.one(rings)
+    steps[i] = f"{other}.{method}"
+    return other != name
+
+
+def _rings(case: Case) -> list[Node]:
+    return [r for r in case["resources"] if r.get("pipeline")]
+
+
+def _count(case: Case, draw: Draw) -> bool:
+    pipeline = draw.one(_rings(case))["pipeline"]
+    key = draw.one(("producer_threads", "consumer_threads"))
+    old = pipeline[key]
+    pipeline[key] = draw.one((old + 1, old - 1 or 2, 2 * old, old + 32))
+    return True
+
+
+def _stages(case: Case, draw: Draw) -> bool:
+    pipeline = draw.one(_rings(case))["pipeline"]
+    old = pipeline["stages"]
+    pipeline["stages"] = draw.one((1, old + 1, max(1, old - 1)))
+    return bool(pipeline["stages"] != old)
+
+
+def _trips(case: Case, draw: Draw) -> bool:
+    loops = [n for t in case["tasks"] for ls in lists(t["body"]) for n in ls if isinstance(n, dict) and "loop" in n]
+    loop = draw.one(loops)["loop"]
+    if not isinstance(loop[1], int):
+        return False
+    loop[1] = max(0, loop[1] + draw.one((-1, 1, 2)))
+    return True
+
+
+def _guard(case: Case, draw: Draw) -> bool:
+    """A guard around a step, or around all steps of a ring, in one task only."""
+    loops = [innermost(t["body"]) for t in case["tasks"]]
+    found = [(steps, i) for steps, i in sites(case) if any(steps is loop for loop in loops)]
+    if not found:
+        return False
+    steps, i = draw.one(found)
+    ring = steps[i].split(".")[0]
+    whole = draw.chance(50)
+    chosen = [s for k, s in enumerate(steps) if k == i or (whole and isinstance(s, str) and s.startswith(f"{ring}."))]
+    first = next(k for k, s in enumerate(steps) if k == i or s in chosen)
+    rest = [s for s in steps[first:] if s not in chosen] if whole else [s for k, s in enumerate(steps) if k >= i + 1]
+    guard = draw.one(({"first": None}, {"last": None}, {"every": [2, 0]}, {"every": [1, 1]}))
+    steps[first if whole else i :] = [guarded(guard, chosen), *rest]
+    return True
+
+
+def _unguard(case: Case, draw: Draw) -> bool:
+    """A guard that one side does not have, or has with other numbers or another outcome."""
+    found = [
+        (ls, i)
+        for t in case["tasks"]
+        for ls in lists(t["body"])
+        for i, n in enumerate(ls)
+        if isinstance(n, dict) and set(n) & {"first", "last", "every", "when_true", "when_false"}
+    ]
+    if not found:
+        return False
+    steps, i = draw.one(found)
+    node = steps[i]
+    if draw.chance(40):
+        steps[i : i + 1] = next(node[k] for k in ("body", "first", "last") if k in node)
+    elif "every" in node:
+        node["every"][draw.number(0, 1)] += 1
+    elif "when_true" in node:
+        node["when_false"] = node.pop("when_true")
+    elif "when_false" in node:
+        node["when_true"] = node.pop("when_false")
+    else:
+        kind = "first" if "first" in node else "last"
+        node["last" if kind == "first" else "first"] = node.pop(kind)
+    return True
+
+
+def _unskip(case: Case, draw: Draw) -> bool:
+    """A step that runs on skipped tiles, too."""
+    found = [(ls, i) for t in case["tasks"] for ls in lists(t["body"]) for i, n in enumerate(ls) if "skippable" in n]
+    if not found:
+        return False
+    steps, i = draw.one(found)
+    inner = steps[i]["skippable"]
+    at = [k for k, n in enumerate(inner) if isinstance(n, str) and n.split(".")[1] in SYNC]
+    if not at:
+        return False
+    k = draw.one(at)
+    steps.insert(i if k == 0 else i + 1, inner.pop(k))
+    return True
+
+
+FAULTS: dict[str, Callable[[Case, Draw], bool]] = {
+    "drop": _drop,
+    "duplicate": _duplicate,
+    "swap": _swap,
+    "move": _move,
+    "retarget": _retarget,
+    "count": _count,
+    "stages": _stages,
+    "trips": _trips,
+    "guard": _guard,
+    "unguard": _unguard,
+    "unskip": _unskip,
+}
+
+
+def good(draw: Draw) -> Case:
+    """A case that is good by construction."""
+    return Builder(draw).case()
+
+
+def faulty(draw: Draw) -> tuple[str, Case]:
+    """A case with one fault, and the fault's name. Some faults change nothing that matters."""
+    case = good(draw)
+    for _ in range(8):
+        name = draw.one(tuple(FAULTS))
+        broken = copy.deepcopy(case)
+        if FAULTS[name](broken, draw):
+            return name, broken
+    return "none", case
+
+
+class Drawn:
+    """Choices of Hypothesis."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self.draw = draw
+
+    def number(self, low: int, high: int) -> int:
+        return int(self.draw(st.integers(low, high)))
+
+    def chance(self, percent: int) -> bool:
+        return int(self.draw(st.integers(0, 99))) < percent
+
+    def one(self, items: Sequence[T]) -> T:
+        return items[self.number(0, len(items) - 1)]
+
+
+@st.composite
+def schedules(draw: Callable[[st.SearchStrategy[Any]], Any], faults: bool = False) -> tuple[str, Case]:
+    """Random cases: ("good", case), or with `faults` one fault's name and the broken case."""
+    source = Drawn(draw)
+    return faulty(source) if faults else ("good", good(source))
