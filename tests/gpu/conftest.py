@@ -37,7 +37,7 @@ def reason_to_skip() -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "builds(prefix...): builds whose names begin so")
+    config.addinivalue_line("markers", "builds(spec or prefix...): builds of a spec, or whose names begin so")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "built" in metafunc.fixturenames:
         kinds = metafunc.definition.get_closest_marker("builds")
         prefix = kinds.args if kinds is not None else ("",)
-        names = [n for n in BUILDS if n in ONLY and any(n.startswith(p) for p in prefix)]
+        names = [n for n in BUILDS if n in ONLY and any(n.startswith(p) or BUILDS[n].spec == p for p in prefix)]
         metafunc.parametrize("built", names, indirect=True)
 
 

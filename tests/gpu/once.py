@@ -14,6 +14,7 @@ import torch
 
 from tests.gpu.builds import BUILDS
 from tests.gpu.conftest import Built
+from tests.gpu.grids import GRIDS
 from tests.gpu.hosted import hosted
 from tests.gpu.problems import call, gemm
 from tsgen.runtime.run import run
@@ -24,6 +25,7 @@ SHAPES = {
     "pdl_chain": [{"N": 1}, {"N": 4097}, {"N": 100000}],
     "pdl_chain_serial": [{"N": 4097}],
 }
+SHAPES.update({name: grid.few() for name, grid in GRIDS.items()})
 GEMMS = [(1, 8, 8, 1), (300, 520, 200, 1), (129, 264, 64, 2)]
 
 

@@ -8,12 +8,13 @@ from itertools import product
 
 import pytest
 
+from tests.gpu.builds import GEMM
 from tests.gpu.conftest import Built
 from tests.gpu.problems import Gemm, call, gemm, relative
 from tsgen.runtime.timing import watchdog
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.builds("gemm")
+pytestmark = pytest.mark.builds(GEMM)
 
 M = (1, 7, 64, 127, 128, 129, 1000, 4096)
 NK = (8, 64, 120, 128, 136, 1000, 4096)

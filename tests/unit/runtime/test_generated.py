@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.builds import BUILDS, Build
+from tests.gpu.builds import BUILDS, GEMM, Build
 from tsgen.model.steps import calls
 from tsgen.runtime.compile import compile_module
 from tsgen.runtime.launch import aot_function, exports
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.dsl,
     pytest.mark.skipif(importlib.util.find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl"),
 ]
-GEMMS = [b for b in BUILDS.values() if b.name.startswith("gemm")]
+GEMMS = [b for b in BUILDS.values() if b.spec == GEMM]
 
 
 @pytest.fixture(scope="module")

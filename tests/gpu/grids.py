@@ -1,0 +1,69 @@
+"""Shapes for the kernels of the bundled specs: edges of their tiles in all combinations, and random ones in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+
+Shape = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`edges`: values of each dim, one tile and less first; `step`: dims that must be a multiple (1 if left out)."""
+
+    edges: Mapping[str, tuple[int, ...]]
+    step: Mapping[str, int]
+
+    def all(self) -> list[Shape]:
+        """Every combination, the smallest first."""
+        shapes = [dict(zip(self.edges, values, strict=True)) for values in product(*self.edges.values())]
+        return sorted(shapes, key=lambda s: sum(s.values()))
+
+    def few(self) -> list[Shape]:
+        """The smallest shape, one past the edges of the first tiles, and one of several tiles: for slow tools."""
+        return [{d: v[0] for d, v in self.edges.items()}, {d: v[-2] for d, v in self.edges.items()}]
+
+    def random(self, source: Random) -> Shape:
+        """Any shape up to the largest of the grid, small ones more often."""
+        shape = {}
+        for d, values in self.edges.items():
+            step = self.step.get(d, 1)
+            most = source.choice(values)
+            shape[d] = max(1, source.randint(1, max(1, most // step))) * step
+        return shape
+
+
+def _gemm(tile_m: int, tile_n: int, tile_k: int, n_step: int) -> Grid:
+    """d[M, N] = a[M, K] b[N, K]ᵀ: K in steps of 8, which TMA wants; N in steps that the output's stores want."""
+    return Grid(
+        {
+            "M": (1, tile_m - 1, tile_m, tile_m + 1, 3 * tile_m + 5, 1000),
+            "N": (n_step, tile_n - n_step, tile_n, tile_n + n_step, 520),
+            "K": (8, tile_k - 8, tile_k, tile_k + 8, 328, 1000),
+        },
+        {"N": n_step, "K": 8},
+    )
+
+
+GRIDS: dict[str, Grid] = {  # by build
+    "split_consumer": _gemm(64, 128, 64, 2),
+    "interleave_domain": Grid({"M": (1, 31, 32, 33, 64, 200, 1000), "N": (8, 56, 64, 72, 200, 1000)}, {"N": 8}),
+    "leader_routed_single": Grid(
+        {"C": (1, 2, 3), "M": (1, 127, 128, 129, 300, 1000), "N": (8, 56, 64, 72, 264, 1000)}, {"N": 8}
+    ),
+    "async_load": Grid(
+        {"V": (1, 7, 1000), "T": (1, 15, 16, 17, 100, 3001), "N": (8, 504, 512, 520, 1024, 5120)}, {"N": 8}
+    ),
+    "group_merge": Grid({"M": (1, 31, 32, 33, 100, 500), "N": (4, 28, 32, 36, 100, 700)}, {"N": 4}),
+    "group_fork": _gemm(64, 128, 64, 2),
+    "group_fused_merge": _gemm(64, 128, 64, 2),
+    "gemm_residual": _gemm(128, 128, 64, 8),
+    "alias_epilogue": _gemm(128, 256, 64, 8),
+}
+GRIDS["leader_routed_cluster"] = GRIDS["leader_routed_single"]
+GRIDS["interleave_warp_lanes"] = GRIDS["interleave_warp_dense"] = Grid(
+    {"B": (1, 7, 140), "N": (4, 252, 256, 260, 512, 2048, 2308, 5000)}, {"N": 4}
+)
