@@ -7,7 +7,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement, assign
 from tsgen.lower.smem import element_bytes
 from tsgen.lower.spread import spread_of, thread_slice
-from tsgen.lower.tile_copies import Limit, loop, smem_part, sum_text, window_tile
+from tsgen.lower.tile_copies import Limit, loop, picks_inside, smem_part, sum_text, window_tile
 from tsgen.lower.tiles import noted
 from tsgen.lower.tokens import Spread
 from tsgen.model.expr import Placed
@@ -47,7 +47,7 @@ def _load(s: TaskState, w: Work, c: CopyArg) -> list[Statement]:
     window, limits = window_tile(s, w, c.source, spread)
     origin = s.names.new(f"{tensor.name}_from")
     out = [*before, assign(origin, f"{thread_slice(s, spread)}.partition_S({window})")]
-    inside, tests = _inside(s, spread, f"{tensor.name}_inside", limits)
+    inside, tests = _inside(s, spread, f"{tensor.name}_inside", limits, picks_inside(s, c.source))
     values = {"atom": _atom(s, spread, nbytes), "source": origin, "target": part, "inside": inside}
     return [*out, *tests, Statement("ops/cp_async", values)]
 
@@ -62,16 +62,18 @@ def _atom(s: TaskState, spread: Spread, nbytes: int) -> str:
     return str(s.prelude[key].values["name"])
 
 
-def _inside(s: TaskState, spread: Spread, wish: str, limits: tuple[Limit, ...]) -> tuple[str | None, list[Statement]]:
+def _inside(
+    s: TaskState, spread: Spread, wish: str, limits: tuple[Limit, ...], conditions: list[str]
+) -> tuple[str | None, list[Statement]]:
     """Which of a thread's vectors lie in the tensor; the others become zeros. None if all do."""
     rows, cols = (None, *limits)[-2:]
-    if rows is None and cols is None:
+    if rows is None and cols is None and not conditions:
         return None, []
     name = s.names.new(wish)
     reps = spread.reps if spread.rank == 2 else spread.reps[1:]
     i = s.names.new("i") if spread.rank == 2 and spread.reps[0] > 1 else "0"
     j = s.names.new("j") if spread.reps[1] > 1 else "0"
-    conditions = []
+    conditions = list(conditions)
     if rows is not None:
         conditions.append(f"{sum_text(rows[0], spread.row(i))} < {rows[1]}")
     if cols is not None:

@@ -9,6 +9,7 @@ from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import Scope, py, py_factor, tile_index
 from tsgen.lower.smem import slot, smem_field, sub_tile
+from tsgen.lower.tile_copies import picks_inside
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice
 from tsgen.model.kernel import Field, Work
@@ -88,4 +89,6 @@ def store_fragment(s: TaskState, w: Work, step: CallStep, target: Ref, value: Re
         str(s.prelude[key].values["name"]),
         *limits,
     ]
-    return [Statement("ops/call", {"function": "store_pairs", "args": args}, s.note(step))]
+    call = Statement("ops/call", {"function": "store_pairs", "args": args}, s.note(step))
+    guards = picks_inside(s, target)
+    return [Statement("blocks/if", {"condition": " and ".join(guards)}, None, (call,))] if guards else [call]

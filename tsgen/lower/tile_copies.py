@@ -12,7 +12,7 @@ from tsgen.lower.smem import element_bytes, needs_fence, slot, smem_field, tile_
 from tsgen.lower.spread import contiguous, spread_of, thread_slice
 from tsgen.lower.tokens import Spread, TileToken
 from tsgen.model.algebra import canonical
-from tsgen.model.expr import Binary, Const, Expr, Full, Index, Ref, Slice, Window
+from tsgen.model.expr import Binary, Const, Expr, Full, Index, Ref, Slice, Window, names
 from tsgen.model.kernel import Work
 
 Limit = tuple[str, str] | None  # first index of the window and extent of the dimension, where it may end outside
@@ -37,9 +37,10 @@ def read_tile(
         out = [assign(part, f"{thread_slice(s, spread)}.partition_S({window})")]
     if into is None:
         out.append(assign(name, f"cute.make_rmem_tensor_like({part})"))
-    if mask is not None or any(limits):
+    guards = picks_inside(s, ref)
+    if mask is not None or any(limits) or guards:
         out.append(Statement("ops/fill", {"token": token.name, "dtype": token.dtype}))
-    return token, [*out, *_copy(s, spread, part, token.name, limits, mask)]
+    return token, [*out, *_guarded(guards, _copy(s, spread, part, token.name, limits, mask))]
 
 
 def write_tile(s: TaskState, w: Work, ref: Ref, token: TileToken, mask: str | None = None) -> list[Statement]:
@@ -55,7 +56,25 @@ def write_tile(s: TaskState, w: Work, ref: Ref, token: TileToken, mask: str | No
     window, limits = window_tile(s, w, ref, spread)
     part = s.names.new(f"{ref.name}_to")
     start = assign(part, f"{thread_slice(s, spread)}.partition_D({window})")
-    return [start, *_copy(s, spread, token.name, part, limits, mask)]
+    return _guarded(picks_inside(s, ref), [start, *_copy(s, spread, token.name, part, limits, mask)])
+
+
+def picks_inside(s: TaskState, ref: Ref) -> list[str]:
+    """Conditions under which the indices of a tensor's window are inside: a CTA of a cluster may have a tile past the
+    edge. Indices that tensors hold are taken as they are."""
+    if ref.resource is not None or ref.window is None:
+        return []
+    tensor = s.builder.kernel.tensors[ref.name]
+    coordinates = {a.name for a in s.builder.kernel.launch.axes if a.cluster > 1}
+    return [
+        f"{s.py(x.at)} < {py(extent, s.scope)}"
+        for x, extent in zip(ref.window, tensor.shape, strict=True)
+        if isinstance(x, Index) and names(x.at) & coordinates and not elements.provably_inside(s, x.at, extent)
+    ]
+
+
+def _guarded(conditions: list[str], body: list[Statement]) -> list[Statement]:
+    return [_if(conditions, body)] if conditions else body
 
 
 def fresh(s: TaskState, name: str, spread: Spread, dtype: str, word: str) -> tuple[TileToken, Statement]:
