@@ -1,0 +1,193 @@
+"""Mutants of a spec: each synchronisation step removed, repeated or changed with its neighbour, each count off by one.
+
+A mutant is text; its place is a set of lines of the mutated text. The place of a removed step is what stands around
+it: the neighbouring steps, the head of its block, and the other steps on the same resource in the same schedule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tsgen.derive import derive
+from tsgen.diagnostics import Span
+from tsgen.model.kernel import Kernel, Pipeline
+from tsgen.spec import load_program
+
+SYNC = frozenset(
+    "try_acquire acquire commit try_wait wait release skip sync arrive wait_group wait_group_read wait_ld wait_st "
+    "wait_griddep launch_griddep fetch_work_tile get_and_advance_work_tile".split()
+)
+_ITEM = re.compile(r"^(\s*)- (.*)$")
+_CALL = re.compile(r"""^['"]?(?:[\w, ]+ = )?(\w+)(?:\[[^]]*\])?\.(\w+)\(""")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    spec: str
+    kind: str  # remove, repeat, swap, stages, arrivals, bytes, threads
+    what: str  # the step, or the key and its value
+    nth: int  # among the equal ones of the spec, from 1
+    text: str
+    lines: frozenset[int]  # of the mutated text, where a finding belongs
+
+    @property
+    def name(self) -> str:
+        return f"{self.spec}: {self.kind} {self.what} #{self.nth}"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A step or block in a list: lines [first, last), counted from 0; `call` is (target, method) of a step."""
+
+    first: int
+    last: int
+    indent: int
+    call: tuple[str, str] | None
+    text: str
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """All mutants of a spec file."""
+    text = path.read_text(encoding="utf-8")
+    seen: dict[tuple[str, str], int] = {}
+    for kind, what, mutated, lines in (*_step_mutants(text), *_number_mutants(path, text)):
+        nth = seen[kind, what] = seen.get((kind, what), 0) + 1
+        yield Mutant(path.name, kind, what, nth, mutated, frozenset(lines))
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------
+
+
+def _sections(lines: list[str]) -> Iterator[range]:
+    """The lines of each `schedules:` section."""
+    start = None
+    for i, line in enumerate([*lines, "end:"]):
+        if line[:1].strip() and not line.startswith("#"):
+            if start is not None:
+                yield range(start, i)
+            start = i + 1 if line.startswith("schedules:") else None
+
+
+def _items(lines: list[str], section: range) -> list[Item]:
+    found = []
+    for i in section:
+        m = _ITEM.match(lines[i])
+        if m is None:
+            continue
+        indent = len(m[1])
+        end = next((j for j in range(i + 1, section.stop) if lines[j].strip() and _indent(lines[j]) <= indent), section.stop)
+        while end > i + 1 and not lines[end - 1].strip():
+            end -= 1
+        call = _CALL.match(m[2])
+        found.append(Item(i, end, indent, (call[1], call[2]) if call else None, m[2].split("  #")[0].strip()))
+    return found
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _step_mutants(text: str) -> Iterator[tuple[str, str, str, set[int]]]:
+    lines = text.split("\n")
+    for section in _sections(lines):
+        items = _items(lines, section)
+        for n, item in enumerate(items):
+            after = next((i for i in items[n + 1 :] if i.first >= item.last), None)
+            sibling = after if after is not None and after.indent == item.indent and after.first == item.last else None
+            sync = item.call is not None and item.call[1] in SYNC
+            if sync:
+                yield _removed(lines, items, n)
+                repeated = [*lines[: item.last], *lines[item.first : item.last], *lines[item.last :]]
+                yield "repeat", item.text, "\n".join(repeated), _numbers(item.first, 2 * item.last - item.first)
+            if sibling is not None and (sync or (sibling.call is not None and sibling.call[1] in SYNC)):
+                swapped = [
+                    *lines[: item.first],
+                    *lines[sibling.first : sibling.last],
+                    *lines[item.first : item.last],
+                    *lines[sibling.last :],
+                ]
+                what = f"{item.text} / {sibling.text}"
+                yield "swap", what, "\n".join(swapped), _numbers(item.first, sibling.last)
+
+
+def _numbers(first: int, last: int) -> set[int]:
+    """Lines [first, last) counted from 0, as line numbers."""
+    return set(range(first + 1, last + 1))
+
+
+def _removed(lines: list[str], items: list[Item], n: int) -> tuple[str, str, str, set[int]]:
+    item = items[n]
+    before, after = lines[: item.first], lines[item.last :]
+    gone = item.last - item.first
+    alone = before[-1].strip() == "steps:" and not (after and _ITEM.match(after[0]) and _indent(after[0]) == item.indent)
+    if alone:
+        before = [*before[:-1], f"{before[-1]} []"]
+    assert item.call is not None
+    schedule = _schedule(lines, item.first)
+    near = {item.first - 1, item.first}
+    near |= {i.first for i in items if i.call and i.call[0] == item.call[0] and _schedule(lines, i.first) == schedule}
+    heads = [i.first for i in items[:n] if i.indent < item.indent and i.last >= item.last]
+    near |= {schedule, *heads, *(h + 1 for h in heads)}
+    moved = {line if line < item.last else line - gone for line in near}
+    return "remove", item.text, "\n".join([*before, *after]), {line + 1 for line in moved}
+
+
+def _schedule(lines: list[str], at: int) -> int:
+    """The line of the schedule that a line belongs to."""
+    return next(i for i in range(at, -1, -1) if re.match(r"^  \w+:", lines[i]))
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------
+
+
+def _number_mutants(path: Path, text: str) -> Iterator[tuple[str, str, str, set[int]]]:
+    program = load_program(path).program
+    if program is None:
+        return
+    for kernel in program.kernels:
+        derived = derive(kernel)
+        for r in kernel.resources.values():
+            if r.pipeline is not None:
+                yield from _pipeline(text, kernel, r.name, r.pipeline)
+            if r.kind == "barrier":
+                counts = {b.threads for (name, _), b in derived.barriers.items() if name == r.name}
+                for count in counts if len(counts) == 1 else ():
+                    for wrong in (count - 32, count + 32):
+                        at = r.spans.get("threads", r.spans["kind"])
+                        key = "" if "threads" in r.spans else "threads"
+                        yield _edit(text, "threads", r.name, at, key, wrong)
+
+
+def _pipeline(text: str, kernel: Kernel, name: str, p: Pipeline) -> Iterator[tuple[str, str, str, set[int]]]:
+    derived = derive(kernel)
+    counts = derived.arrivals[name]
+    if p.num_stages != 1:
+        yield _edit(text, "stages", name, p.spans["num_stages"], "", 1)
+    for key, right, kind in (
+        ("producer_group", counts.full, "arrivals"),
+        ("consumer_group", counts.empty, "arrivals"),
+        ("num_bytes", derived.tx_bytes[name], "bytes"),
+    ):
+        if kind == "bytes" and not right:
+            continue
+        at = p.spans.get(key, p.spans["num_stages"])
+        for wrong in (right - 1, right + 1):
+            yield _edit(text, kind, f"{name}.{key}", at, "" if key in p.spans else key, wrong)
+
+
+def _edit(text: str, kind: str, what: str, at: Span, key: str, value: int) -> tuple[str, str, str, set[int]]:
+    """The text with a number replaced, or written as a new key after the value at `at`."""
+    lines = text.split("\n")
+    line = lines[at.end_line - 1]
+    if not key:
+        lines[at.line - 1] = line[: at.column - 1] + str(value) + line[at.end_column - 1 :]
+        return kind, f"{what} = {value}", "\n".join(lines), {at.line}
+    head = line[: at.column - 1]
+    if "{" in head:
+        lines[at.end_line - 1] = f"{line[: at.end_column - 1]}, {key}: {value}{line[at.end_column - 1 :]}"
+        return kind, f"{what} = {value}", "\n".join(lines), {at.end_line}
+    lines.insert(at.end_line, f"{' ' * _indent(line)}{key}: {value}")
+    return kind, f"{what} = {value}", "\n".join(lines), {at.end_line, at.end_line + 1}
