@@ -43,6 +43,7 @@ class Uses:
     barriers: dict[tuple[str, int], list[Party]] = field(default_factory=dict)
     src: dict[str, dict[str, None]] = field(default_factory=dict)
     dst: dict[str, dict[str, None]] = field(default_factory=dict)
+    written: dict[str, set[str]] = field(default_factory=dict)  # task -> what it writes, in place included
     programs: dict[tuple[str, int], tuple[Node, ...]] = field(default_factory=dict)
 
     def parties(self, resource: str, method: str, instance: int = 0) -> list[Party]:
@@ -103,6 +104,8 @@ def _work(kernel: Kernel, u: Uses, party: Party, node: Node, work: Work, pending
         u.pair.add(work.owner)
     for access in accesses(work):
         ref = access.ref
+        if access.mode == "write":
+            u.written.setdefault(task.name, set()).add(ref.resource or ref.name)
         if ref.resource is None:
             if ref.name in kernel.tensors:
                 (u.src if access.mode == "read" else u.dst)[task.name].setdefault(ref.name)

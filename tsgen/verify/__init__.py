@@ -1,18 +1,35 @@
-"""Proves that a kernel's schedule can neither deadlock nor race, or says why not: `verify(kernel, derived) -> Report`."""
+"""Proves that a kernel's schedule can neither deadlock nor race, or says why not: `verify(kernel, derived) -> Report`.
+
+Checks of the text (roles, graph, counts, bytes, memory, warps) come first. The abstract machine then runs the schedule;
+where a check of the text has found the cause of what the run would stumble over, the run is left out.
+"""
 
 from __future__ import annotations
 
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import uses
+from tsgen.diagnostics import Diagnostic
 from tsgen.model.kernel import Kernel
+from tsgen.verify import barriers, brackets, clusters, counts, graph, groups, memory, nbytes, registers, roles, warps
 from tsgen.verify.model import Proof, Report
 from tsgen.verify.prove import prove
 
 __all__ = ["Proof", "Report", "verify"]
 
+_CAUSES = (brackets, groups, counts, nbytes, barriers)  # what they find wrong, a run would find again as a deadlock
+_OTHERS = (roles, graph, memory, warps, registers, clusters)
+
 
 def verify(kernel: Kernel, derived: Derived) -> Report:
     """Checks everything that can be checked without running the kernel. Findings are sorted by place."""
     facts = uses(kernel)
-    found, proof = prove(kernel, derived, facts)
-    return Report(tuple(found), proof)
+    causes = [d for m in _CAUSES for c in m.CHECKS for d in c(kernel, derived, facts)]
+    others = [d for m in _OTHERS for c in m.CHECKS for d in c(kernel, derived, facts)]
+    if any(d.severity == "error" for d in causes):
+        return Report(_sorted(causes + others), Proof(False, 0, 0.0, "none", ""))
+    run, proof = prove(kernel, derived, facts)
+    return Report(_sorted(causes + others + run), proof)
+
+
+def _sorted(found: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(sorted(found, key=lambda d: (d.span, d.code)))

@@ -11,7 +11,7 @@ from tsgen.model.kernel import Kernel, Resource, Task, TaskInstance
 from tsgen.model.ops import accesses
 from tsgen.model.steps import CallStep
 from tsgen.verify.machine import Agent, BarrierInfo, Ring, System
-from tsgen.verify.regions import Layout, box_of
+from tsgen.verify.regions import Layout, box_of, warp_box
 from tsgen.verify.spread import elected, engine_of, spread_of, writes_bytes
 from tsgen.verify.symbols import Symbols
 
@@ -59,7 +59,11 @@ class Builder:
         writing = {w.owner for owner in self.kernel.resources.values() for w in owner.works.values() if writes_bytes(w)}
         found = set()
         for name, resource in self.kernel.resources.items():
-            if resource.pipeline is not None and resource.queue is None and self.derived.arrivals[name].full_by == "arm":
+            if (
+                resource.pipeline is not None
+                and resource.queue is None
+                and self.derived.arrivals[name].full_by == "arm"
+            ):
                 forks = [g.members for g in self.kernel.groups.values() if g.mode == "fork" and name in g.members]
                 if not writing.intersection(forks[0] if forks else (name,)):
                     found.add(name)
@@ -182,6 +186,10 @@ class Builder:
                     continue
                 field = owner.fields[access.ref.name]
                 box = box_of(access.ref, field, env) if field.view is None else ()
+                if work.scope == "warp":
+                    first, second = (warp_box(self.kernel, work, access.ref, field, node, w, {}) for w in (0, 1))
+                    if first != second:
+                        return True
                 spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
                 key = None if spread is None else f"{spread}{box}"
                 touched.setdefault((owner.name, field.name), []).append((access.mode == "write", key))

@@ -11,6 +11,7 @@ from tsgen.model.expr import Binary, Expr, Placed, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import condition_of, test_bounds, unknowns_of
+from tsgen.verify.facts import collect
 from tsgen.verify.machine import (
     ACCESS,
     ARM,
@@ -48,7 +49,6 @@ from tsgen.verify.machine import (
     Instruction,
     StepInfo,
 )
-from tsgen.verify.facts import collect
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.symbols import Env, Linear, Unknown
 from tsgen.verify.works import Works

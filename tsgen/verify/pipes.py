@@ -149,9 +149,14 @@ class Pipes:
         if bases:
             nbytes = self.b.derived.tx_bytes[resource.name] * units
             if resource.name in self.b.silent:  # each warp's commit stands for its bytes
-                nbytes = self.agent.warps if units == self.agent.warps else self.agent.instance.num_warps
+                nbytes = self.agent.instance.num_warps if self._leaders(pipeline) else self.agent.warps
                 nbytes *= len(self.pair(resource.name, self.agent.cta))
             self._emit(ARM, bases, slots, ring.stages, stride, units, nbytes, self.ref(step))
+
+    @staticmethod
+    def _leaders(pipeline: Pipeline) -> bool:
+        """Whether one warp of each task arms for all of them."""
+        return "task_warp_leader" in (pipeline.producer_signaling or "") or pipeline.type == "peer_async"
 
     def _armed(self, resource: Resource, pipeline: Pipeline, ring: Ring) -> tuple[tuple[int, ...], int]:
         """The full barriers that the agent's elected lanes arm, and with how many arrivals."""
@@ -160,7 +165,7 @@ class Pipes:
         group = self.group_of(resource.name)
         if group is not None and group.mode == "fork" and group.members[0] != resource.name:
             return (), 0
-        leaders = "task_warp_leader" in (pipeline.producer_signaling or "") or pipeline.type == "peer_async"
+        leaders = self._leaders(pipeline)
         if leaders and (self.agent.kind == "rest" or self.agent.lane > 0):
             return (), 0
         ctas: tuple[int, ...] = (self.agent.cta,)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from tsgen.derive.memory import instance_name, instances
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import bits, stages
-from tsgen.derive.unfold import Env, constant
+from tsgen.derive.unfold import Env, Node, constant, work_env
 from tsgen.model.expr import Full, Index, Ref
-from tsgen.model.kernel import Field, Kernel
+from tsgen.model.kernel import Field, Kernel, Work
 from tsgen.verify.machine import Box, FieldInfo, System
 
 Key = tuple[int, str, int, str]  # CTA, resource, instance, field
@@ -112,6 +113,14 @@ def box_of(ref: Ref, field: Field, env: Env) -> Box:
     return () if all(b == (0, e) for b, e in zip(box, field.shape, strict=False)) else tuple(box)
 
 
+def warp_box(
+    kernel: Kernel, work: Work, ref: Ref, field: Field, node: Node, warp: int, ranks: Mapping[str, int]
+) -> Box:
+    """The window of one warp of the task."""
+    own = node._replace(env={**node.env, "warp": warp})
+    return box_of(ref, field, {**work_env(kernel, own, work), **ranks, "warp": warp})
+
+
 def union(a: Box, b: Box) -> Box:
     """The smallest box around both."""
     if not a or not b:
@@ -126,7 +135,7 @@ def boxes_overlap(a: Box, b: Box) -> bool:
 
 def covers(a: Box, b: Box) -> bool:
     """Whether window a contains window b of the same cell."""
-    return not a or (bool(b) and all(x[0] <= y[0] and y[1] <= x[1] for x, y in zip(a, b, strict=False)))
+    return not a or (len(a) <= len(b) and all(x[0] <= y[0] and y[1] <= x[1] for x, y in zip(a, b, strict=False)))
 
 
 def bytes_overlap(system: System, cell: int, box: Box, other: int, other_box: Box) -> bool:
@@ -141,10 +150,10 @@ def _hull(system: System, cell: int, box: Box) -> tuple[int, int]:
     if not box:
         return start, start + size
     if width < 0:  # tensor memory: columns of 32 bits, rows are lanes
-        low, high = box[-1]
+        low, high = box[len(shape) - 1]
         return start + low * -width // 32, start + -(-high * -width // 32)
     first = last = 0
-    for (low, high), i in zip(box, range(len(shape)), strict=True):
+    for (low, high), i in zip(box, range(len(shape)), strict=False):
         step = prod(shape[i + 1 :])
         first += low * step
         last += (high - 1) * step

@@ -31,7 +31,7 @@ from tsgen.verify.machine import (
     Item,
 )
 from tsgen.verify.pipes import Pipes
-from tsgen.verify.regions import box_of, union
+from tsgen.verify.regions import box_of, union, warp_box
 from tsgen.verify.spread import elected, engine_of, spread_of
 
 _ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
@@ -88,7 +88,9 @@ class Works:
         work = self.kernel.work(step.target, step.method)
         if work is None:
             return
-        idle = elected(self.kernel, work) and work.scope != "warp" and (self.agent.kind == "rest" or self.agent.lane > 0)
+        idle = (
+            elected(self.kernel, work) and work.scope != "warp" and (self.agent.kind == "rest" or self.agent.lane > 0)
+        )
         ref = self.ref(step)
         self._brackets(work, node, ref)
         if idle:
@@ -230,12 +232,9 @@ class Works:
         return found
 
     def _part(self, box: Box, field: Field, part: int, of: int) -> Box:
-        """A multicast copy is split among the CTAs: each loads one part of the rows for all."""
-        if of == 1 or not field.shape or field.shape[0] % of:
-            return box
-        rows = field.shape[0] // of
-        whole = box or tuple((0, e) for e in field.shape)
-        return ((part * rows, (part + 1) * rows), *whole[1:])
+        """A multicast copy is split among the CTAs: each loads one part of the window for all. The part is one more
+        dimension, which windows that are not split do not have."""
+        return box if of == 1 else (*(box or ((0, e) for e in field.shape)), (part, part + 1))
 
     def _places(self, work: Work, access: Access, env: Env) -> list[tuple[int, int, int]]:
         """CTAs whose memory an access touches, and which part of the window."""
@@ -316,13 +315,12 @@ class Works:
         return self.loop[0] in used
 
     def _box(self, work: Work, ref: Ref, field: Field, node: Node) -> Box:
-        env = {**work_env(self.kernel, node, work), **self._ranks(), "warps": self.agent.instance.num_warps}
         if work.scope != "warp":
-            return box_of(ref, field, env)
+            return box_of(ref, field, {**work_env(self.kernel, node, work), **self._ranks()})
         first = self.agent.lane
-        box = box_of(ref, field, {**env, "warp": first})
+        box = warp_box(self.kernel, work, ref, field, node, first, self._ranks())
         for warp in range(first + 1, first + self.agent.warps):
-            box = union(box, box_of(ref, field, {**env, "warp": warp}))
+            box = union(box, warp_box(self.kernel, work, ref, field, node, warp, self._ranks()))
         return box
 
     def _ranks(self) -> dict[str, int]:
@@ -340,12 +338,11 @@ class Works:
 
     def _own_rows(self, work: Work, node: Node) -> bool:
         """Whether the windows of two warps are disjoint."""
-        env = work_env(self.kernel, node, work)
         for access in accesses(work):
             owner: Resource | None = self.kernel.resources.get(access.ref.resource or "")
             if owner is not None and owner.kind in ("smem", "tmem"):
                 field = root(self.kernel, owner.fields[access.ref.name])
-                one, two = (box_of(access.ref, field, {**env, "warp": w}) for w in (0, 1))
+                one, two = (warp_box(self.kernel, work, access.ref, field, node, w, {}) for w in (0, 1))
                 if one == two or not one or all(a[0] < b[1] and b[0] < a[1] for a, b in zip(one, two, strict=True)):
                     return False
         return True

@@ -1,0 +1,87 @@
+"""Clusters and programmatic launch, as far as the text shows (TS71x, TS702)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tsgen.derive.model import Derived
+from tsgen.derive.uses import Uses, cluster_size
+from tsgen.diagnostics import Finding, check
+from tsgen.model.kernel import Kernel
+from tsgen.model.steps import calls
+
+PORTABLE = 8
+
+
+@check("TS702", "launch-without-wait")
+def launch_without_wait(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """The kernel is launched with programmatic stream serialisation, and no task waits.
+
+    `pdl: true` lets it start while the kernels before it still run. Without `wait_griddep` it may read what they have
+    not written yet, and write what they still read.
+    """
+    waits = any(s.method == "wait_griddep" for t in kernel.tasks for s in calls(t.schedule.steps) if s.kind == "pdl")
+    if kernel.launch.pdl and not waits:
+        yield Finding(
+            "`launch.pdl` is true, but no task does `wait_griddep()`",
+            kernel.launch.span,
+            "add the step before the first access to a tensor, or remove `pdl: true`",
+        )
+
+
+@check("TS710", "cluster-size")
+def clusters_too_large(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A cluster has more than eight CTAs, which is the most that every GPU of the architecture takes."""
+    n = cluster_size(kernel)
+    if n > PORTABLE:
+        parts = " x ".join(str(a.cluster) for a in kernel.launch.axes if a.cluster > 1)
+        yield Finding(f"the cluster has {n} CTAs ({parts}), at most {PORTABLE} are possible", kernel.launch.span)
+
+
+@check("TS711", "cta-rank")
+def cta_rank(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A task runs in a CTA that the cluster does not have."""
+    n = cluster_size(kernel)
+    for task in kernel.tasks:
+        if isinstance(task.cta, int) and task.cta >= n:
+            yield Finding(
+                f"`{task.name}` runs in CTA {task.cta}, the cluster has {n}", task.spans.get("cta", task.span)
+            )
+
+
+@check("TS712", "pair-in-cluster")
+def pair_in_cluster(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """An MMA spans two CTAs, but the cluster has no pairs.
+
+    `cta_group: 2` joins neighbours along the first clustered axis: its cluster extent is even.
+    """
+    first = next((a.cluster for a in kernel.launch.axes if a.cluster > 1), 1)
+    if uses.pair and first % 2:
+        name = sorted(uses.pair)[0]
+        resource = kernel.resources[name]
+        yield Finding(
+            f"`{name}` is used by an MMA of two CTAs, the cluster has {first} along its first axis",
+            resource.span,
+            "write `launch.cluster` with an even extent",
+        )
+
+
+@check("TS713", "pair-leader")
+def pair_leader(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A task issues MMAs of two CTAs in both of them.
+
+    The leader of a pair issues for both: `cta: leader`.
+    """
+    for task in kernel.tasks:
+        if task.cta is not None:
+            continue
+        for s in calls(task.schedule.steps):
+            work = kernel.work(s.target, s.method) if s.kind == "work" else None
+            if work is not None and work.op == "tcgen05_mma" and s.target in uses.pair:
+                yield Finding(
+                    f"`{task.name}` issues `{s.text}` for two CTAs, in both of them", task.span, "write `cta: leader`"
+                )
+                break
+
+
+CHECKS = (launch_without_wait, clusters_too_large, cta_rank, pair_in_cluster, pair_leader)

@@ -1,0 +1,94 @@
+"""Pipeline groups: members must agree on what they share (TS33x)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tsgen.derive.model import Derived
+from tsgen.derive.uses import Uses
+from tsgen.diagnostics import Finding, check
+from tsgen.model.kernel import Group, Kernel, Pipeline
+from tsgen.model.pipelines import PIPELINES
+
+_SHARED = (  # what members must have in common, and in which modes
+    ("num_stages", "stages", ("merge", "fork", "fused_merge")),
+    ("interleave_stride", "lanes", ("merge", "fork", "fused_merge")),
+    ("producer_signaling", "producer signaling", ("fork", "fused_merge")),
+    ("consumer_signaling", "consumer signaling", ("merge", "fused_merge")),
+    ("consumer_wait_signaling", "wait signaling", ("fused_merge",)),
+)
+
+
+def _members(kernel: Kernel, group: Group) -> list[tuple[str, Pipeline]]:
+    found = []
+    for name in group.members:
+        pipeline = kernel.resources[name].pipeline if name in kernel.resources else None
+        if pipeline is not None:
+            found.append((name, pipeline))
+    return found
+
+
+@check("TS330", "group-members-differ")
+def group_members_differ(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """Members of a group differ in what they share.
+
+    A group moves through its members' stages together: the numbers of stages, the lanes and the signaling of the shared
+    side are the same for all.
+    """
+    for group in kernel.groups.values():
+        members = _members(kernel, group)
+        for key, words, modes in _SHARED:
+            values = {name: getattr(p, key) for name, p in members}
+            if group.mode in modes and len(set(values.values())) > 1:
+                listed = ", ".join(f"{v} in `{n}`" for n, v in values.items())
+                yield Finding(f"members of `{group.name}` have different {words}: {listed}", group.span)
+
+
+@check("TS331", "group-mode")
+def group_mode(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """The mode of a group does not fit the types of its members.
+
+    `merge` shares the empty barrier, so its members have one kind of consumer; `fork` shares the full barrier, so its
+    members have one kind of producer; `fused_merge` shares both.
+    """
+    for group in kernel.groups.values():
+        kinds = [(name, PIPELINES[p.type]) for name, p in _members(kernel, group)]
+        producers, consumers = {k.producer for _, k in kinds}, {k.consumer for _, k in kinds}
+        wrong = []
+        if len(consumers) > 1 and group.mode in ("merge", "fused_merge"):
+            wrong.append("consumers")
+        if len(producers) > 1 and group.mode in ("fork", "fused_merge"):
+            wrong.append("producers")
+        if wrong:
+            listed = ", ".join(f"`{n}` is {k.name}" for n, k in kinds)
+            yield Finding(
+                f"`{group.name}` is a {group.mode} group, but its members' {' and '.join(wrong)} are of different kinds: "
+                f"{listed}",
+                group.span,
+            )
+
+
+@check("TS332", "group-shares")
+def group_shares(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """Members of a group give different counts or bytes to the barrier that they share.
+
+    A shared empty barrier has one arrival count, a shared full barrier one count and one number of bytes.
+    """
+    for group in kernel.groups.values():
+        members = _members(kernel, group)
+        if group.mode in ("merge", "fused_merge"):
+            counts = {n: derived.arrivals[n].empty for n, _ in members}
+            if len(set(counts.values())) > 1:
+                yield _differ(group, "arrivals on the shared empty barrier", counts)
+        if group.mode == "fork":
+            written = {n: p.num_bytes for n, p in members if p.num_bytes is not None}
+            if len(set(written.values())) > 1:
+                yield _differ(group, "bytes on the shared full barrier", written)
+
+
+def _differ(group: Group, what: str, values: dict[str, int]) -> Finding:
+    listed = ", ".join(f"{v} from `{n}`" for n, v in values.items())
+    return Finding(f"members of `{group.name}` give different {what}: {listed}", group.span)
+
+
+CHECKS = (group_members_differ, group_mode, group_shares)

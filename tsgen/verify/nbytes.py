@@ -1,0 +1,79 @@
+"""Transaction bytes of pipelines, as written against as derived (TS32x)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tsgen.derive.model import Derived
+from tsgen.derive.uses import Uses
+from tsgen.diagnostics import Finding, check
+from tsgen.model.kernel import Kernel
+from tsgen.model.pipelines import PIPELINES
+
+
+@check("TS320", "byte-count")
+def byte_count(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """`num_bytes` is not what the copies of a stage write.
+
+    The full barrier waits until as many bytes have arrived as were announced: with too many it never completes, with too
+    few it completes early or wraps around. The number is the sum of the copies' boxes between acquire and commit, of
+    both CTAs of a pair, and of every warp with `scope: warp`.
+    """
+    for resource in kernel.resources.values():
+        p = resource.pipeline
+        if p is None or p.num_bytes is None:
+            continue
+        span = p.spans.get("num_bytes", p.span)
+        expected = derived.tx_bytes[resource.name]
+        if not PIPELINES[p.type].counts_bytes:
+            if p.num_bytes:
+                yield Finding(f"`num_bytes` of `{resource.name}`: {p.type} counts no bytes", span, "leave it out")
+        elif p.num_bytes != expected:
+            yield Finding(
+                f"`num_bytes` of `{resource.name}` is {p.num_bytes}, expected {expected}",
+                span,
+                f"write {expected}, or leave it out",
+            )
+        elif PIPELINES[p.type].producer == "tma" and expected % 16:
+            yield Finding(f"`num_bytes` of `{resource.name}` is {expected}: TMA moves multiples of 16 bytes", span)
+
+
+@check("TS321", "bytes-differ")
+def bytes_differ(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A stage is filled with different numbers of bytes at different commits.
+
+    One number of bytes is announced for every stage. Let every path from acquire to commit make the same copies.
+    """
+    for resource in kernel.resources.values():
+        p = resource.pipeline
+        if p is None or not PIPELINES[p.type].counts_bytes or resource.queue is not None:
+            continue
+        if any(resource.name in g.members for g in kernel.groups.values() if g.mode == "fork"):
+            continue
+        found = {n for brackets in uses.bracket_bytes.get(resource.name, {}).values() for n in brackets}
+        if len(found) > 1:
+            numbers = ", ".join(str(n) for n in sorted(found))
+            yield Finding(f"`{resource.name}` is committed with {numbers} bytes: expected one number", p.span)
+
+
+@check("TS322", "bytes-per-warp")
+def bytes_per_warp(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """`num_bytes_per_warp_per_cta` times the warps (and CTAs of a pair) is not the number of bytes of a stage."""
+    for resource in kernel.resources.values():
+        p = resource.pipeline
+        if p is None or p.num_bytes_per_warp_per_cta is None:
+            continue
+        warps = sum(i.num_warps for _, i in uses.parties(resource.name, "commit")) or 1
+        pair = 2 if resource.name in uses.pair else 1
+        per = p.num_bytes_per_warp_per_cta
+        total = derived.tx_bytes[resource.name]
+        if per * warps * pair != total:
+            factors = f"{per} x {warps} warps" + (f" x {pair} CTAs" if pair > 1 else "")
+            yield Finding(
+                f"`num_bytes_per_warp_per_cta` of `{resource.name}`: {factors} = {per * warps * pair}, expected {total}",
+                p.spans.get("num_bytes_per_warp_per_cta", p.span),
+                f"write {total // (warps * pair)}, or leave it out" if total % (warps * pair) == 0 else "leave it out",
+            )
+
+
+CHECKS = (byte_count, bytes_differ, bytes_per_warp)

@@ -1,0 +1,115 @@
+"""Warps of the block: who has which (TS61x)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tsgen.derive.model import Derived
+from tsgen.derive.uses import Uses
+from tsgen.derive.warps import WARPGROUP
+from tsgen.diagnostics import Finding, Related, check
+from tsgen.model.kernel import Kernel, Task, TaskInstance
+from tsgen.model.ops import OPS
+from tsgen.model.steps import calls
+
+MAX_THREADS = 1024
+
+
+def _name(task: Task, instance: TaskInstance) -> str:
+    return task.name if task.each is None else f"{task.name}[{instance.index}]"
+
+
+def _range(instance: TaskInstance) -> str:
+    last = instance.first_warp + instance.num_warps - 1
+    return f"warp {instance.first_warp}" if instance.num_warps == 1 else f"warps {instance.first_warp} to {last}"
+
+
+@check("TS610", "warps-overlap")
+def warps_overlap(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """Two tasks have warps in common.
+
+    A warp runs one task. On shared warps the tasks would run one after the other, and wait for each other forever. Tasks
+    in different CTAs of a cluster (`cta`) may share warp numbers.
+    """
+    every = list(kernel.instances())
+    for n, (task, instance) in enumerate(every):
+        for other, earlier in every[:n]:
+            shared = set(instance.warps) & set(earlier.warps)
+            apart = isinstance(task.cta, int) and isinstance(other.cta, int) and task.cta != other.cta
+            if shared and not apart:
+                yield Finding(
+                    f"`{_name(task, instance)}` has {_range(instance)}, `{_name(other, earlier)}` has {_range(earlier)}: "
+                    f"both have warp {min(shared)}",
+                    task.spans.get("warp_idx", task.span),
+                    f"`warp_idx: {_free(kernel, instance)}` is free",
+                    (Related("the other task", other.spans.get("warp_idx", other.span)),),
+                )
+                return
+
+
+def _free(kernel: Kernel, instance: TaskInstance) -> int:
+    return max(i.first_warp + i.num_warps for _, i in kernel.instances())
+
+
+@check("TS611", "warps-without-task", "warning")
+def warps_without_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """Warps between those of the tasks belong to no task.
+
+    They would be launched, take registers and end at once. Let the tasks' warps follow each other; the last warpgroup is
+    padded by itself where registers are set.
+    """
+    taken = {w for _, i in kernel.instances() for w in i.warps}
+    padded = {w for warps in derived.padding.values() for w in warps}
+    last = max(taken, default=-1)
+    missing = [w for w in range(last) if w not in taken and w not in padded]
+    if missing:
+        after = next((t, i) for t, i in kernel.instances() if i.first_warp > missing[0])
+        yield Finding(
+            f"no task has warp{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}",
+            after[0].spans.get("warp_idx", after[0].span),
+            f"move the task to `warp_idx: {missing[0]}`",
+        )
+
+
+@check("TS612", "block-too-large")
+def block_too_large(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """The block has more than 1024 threads."""
+    if derived.block_warps * 32 > MAX_THREADS:
+        task, _ = max(kernel.instances(), key=lambda p: p[1].first_warp + p[1].num_warps)
+        yield Finding(
+            f"the block has {derived.block_warps * 32} threads ({derived.block_warps} warps), at most {MAX_THREADS} are "
+            "possible",
+            task.spans.get("num_warps", task.span),
+        )
+
+
+@check("TS613", "whole-warpgroups")
+def whole_warpgroups(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A task that works by warpgroups does not consist of whole ones.
+
+    WGMMA is issued by four warps together, the first of them a multiple of four; a warp reads the lanes of tensor memory
+    that belong to its number modulo four.
+    """
+    for task, instance in kernel.instances():
+        ops: dict[str, str] = {}
+        for s in calls(task.schedule.steps):
+            work = kernel.work(s.target, s.method) if s.kind == "work" else None
+            if work is not None and work.op is not None:
+                ops.setdefault(work.op, s.text)
+        whole = [op for op in ops if OPS[op].issue == "warpgroup"]
+        lanes = [op for op in ops if op in ("tmem_load", "tmem_store")]
+        if whole and (instance.num_warps % WARPGROUP or instance.first_warp % WARPGROUP):
+            yield Finding(
+                f"`{_name(task, instance)}` issues `{whole[0]}` with {_range(instance)}; expected whole warpgroups (a first "
+                "warp and a number of warps that are multiples of 4)",
+                task.spans.get("num_warps" if instance.num_warps % WARPGROUP else "warp_idx", task.span),
+            )
+        elif lanes and instance.first_warp % WARPGROUP:
+            yield Finding(
+                f"`{_name(task, instance)}` uses `{lanes[0]}` and starts at warp {instance.first_warp}; expected a multiple "
+                "of 4: a warp reaches the lanes of its number modulo 4",
+                task.spans.get("warp_idx", task.span),
+            )
+
+
+CHECKS = (warps_overlap, warps_without_task, block_too_large, whole_warpgroups)
