@@ -444,7 +444,10 @@ class Runner:
                     if not (sibling and self._aligned(r, spread, box, write)):
                         return Problem("race", a, ref, cell, r.agent, r.ref, (write, r.write, engine, r.engine, cell))
                 same = r.agent == a and r.box == box and r.engine == engine and r.write == write and r.spread == spread
-                if not (ordered and ((write and covers(box, r.box)) or (same and engine == SYNC))):
+                # A later access that conflicts with r conflicts with this one, too, and is ordered after r if it is
+                # ordered after this one; unless it is let off here because its threads own the same elements.
+                stronger = write and covers(box, r.box) and (spread is None or spread == r.spread)
+                if not (ordered and (stronger or (same and engine == SYNC))):
                     kept.append(r)
             for other in aliases.get(cell, ()):
                 for r in st.cells[other]:
