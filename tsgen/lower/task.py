@@ -128,7 +128,9 @@ def _header(s: TaskState, body: list[Statement]) -> Iterator[Statement]:
     if mentions(body, s.used["warp"]):
         yield assign(
             s.used["warp"],
-            "warp_idx"
+            "0"
+            if s.num_warps == 1
+            else "warp_idx"
             if base == 0 and len(i) == 1
             else f"warp_idx % {s.num_warps}"
             if base % s.num_warps == 0
