@@ -49,10 +49,8 @@ def provably_inside(s: TaskState, index: Expr, extent: Expr) -> bool:
     highest = _highest(s, index)
     if highest is None:
         return False
-    room = canonical(Binary("-", Binary("-", extent, highest), Const(1)), s.scope.env)
-    if room.value is not None:
-        return room.value >= 0
-    return False
+    room = interval(Binary("-", Binary("-", extent, highest), Const(1)), known, s.scope.env).low
+    return room is not None and room >= 0
 
 
 def _highest(s: TaskState, e: Expr) -> Expr | None:

@@ -191,7 +191,8 @@ def _guard(s: TaskState, x: Guard) -> str:
         return f"{count} >= {first}" if x.start else "True"
     if x.start == 0:
         return f"{count} % {period} == 0"
-    return f"{count} >= {first} and ({count} - {first}) % {period} == 0"
+    since = count if x.start % x.period == 0 else f"({count} - {first})"
+    return f"{count} >= {first} and {since} % {period} == 0"
 
 
 def _static_for(s: TaskState, x: StaticFor, tile: TileValues) -> Statement:
