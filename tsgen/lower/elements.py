@@ -34,7 +34,7 @@ def element(s: TaskState, ref: Ref) -> str:
     for w, extent in zip(ref.window, tensor.shape, strict=True):
         assert isinstance(w, Index)
         text = s.py(w.at)
-        inside = provably_inside(s, w.at, extent)
+        inside = w.at == Const(0) or provably_inside(s, w.at, extent)
         indices.append(text if inside else f"cutlass.min({text}, {py_factor(extent, s.scope)} - 1)")
     return f"{b.tensor(ref.name)}[{join(indices)}]"
 
@@ -140,6 +140,8 @@ def printer(s: TaskState, w: Work) -> Printer:
 def _leaf(s: TaskState, w: Work, leaf: Name | Ref | Call) -> Leaf:
     b = s.builder
     match leaf:
+        case Call(function="extent"):
+            return Leaf(s.py(leaf), "scalar", "int")
         case Name():
             token = s.tokens.get(leaf.id)
             if isinstance(token, TileToken):
