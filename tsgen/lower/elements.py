@@ -10,6 +10,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.leaves import as_number, name_number, word_number
 from tsgen.lower.mma import fragment
 from tsgen.lower.program import Statement, assign
+from tsgen.lower.proofs import in_names
 from tsgen.lower.pyexpr import py_compared, py_factor
 from tsgen.lower.tokens import ScalarToken, TileToken
 from tsgen.model.algebra import canonical
@@ -49,8 +50,9 @@ def provably_inside(s: TaskState, index: Expr, extent: Expr) -> bool:
     highest = _highest(s, index)
     if highest is None:
         return False
-    room = interval(Binary("-", Binary("-", extent, highest), Const(1)), known, s.scope.env).low
-    return room is not None and room >= 0
+    room = in_names(s.builder.kernel, Binary("-", Binary("-", extent, highest), Const(1)))
+    least = interval(room, known, s.scope.env).low
+    return least is not None and least >= 0
 
 
 def _highest(s: TaskState, e: Expr) -> Expr | None:

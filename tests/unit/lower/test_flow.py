@@ -124,7 +124,7 @@ def test_guards(tmp_path: Path, block: str, condition: str) -> None:
     ("loop", "condition"),
     [
         ("{var: i, start: 3, end: blocks, step: 2}", "(i - 3) // 2 % PER_PAGE == 0"),
-        ("{var: i, end: blocks - 1 if R > 64 else 0}", "i + 1 >= (blocks - 1 if R > 64 else 0)"),
+        ("{var: i, end: blocks - 1 if T > 4 else 0}", "i + 1 >= (blocks - 1 if T > 4 else 0)"),
     ],
 )
 def test_guards_count_iterations(tmp_path: Path, loop: str, condition: str) -> None:
