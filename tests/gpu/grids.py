@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from random import Random
 
@@ -15,7 +15,7 @@ class Grid:
     """`edges`: values of each dim, one tile and less first; `step`: dims that must be a multiple (1 if left out)."""
 
     edges: Mapping[str, tuple[int, ...]]
-    step: Mapping[str, int]
+    step: Mapping[str, int] = field(default_factory=dict)
 
     def all(self) -> list[Shape]:
         """Every combination, the smallest first."""
@@ -23,8 +23,8 @@ class Grid:
         return sorted(shapes, key=lambda s: sum(s.values()))
 
     def few(self) -> list[Shape]:
-        """The smallest shape, one past the edges of the first tiles, and one of several tiles: for slow tools."""
-        return [{d: v[0] for d, v in self.edges.items()}, {d: v[-2] for d, v in self.edges.items()}]
+        """The smallest shape, and one of several tiles: for slow tools."""
+        return [{d: v[i] for d, v in self.edges.items()} for i in (0, -2)]
 
     def random(self, source: Random) -> Shape:
         """Any shape up to the largest of the grid, small ones more often."""
@@ -62,6 +62,18 @@ GRIDS: dict[str, Grid] = {  # by build
     "group_fused_merge": _gemm(64, 128, 64, 2),
     "gemm_residual": _gemm(128, 128, 64, 8),
     "alias_epilogue": _gemm(128, 256, 64, 8),
+    "copy_skip_tiles": Grid({"M": (1, 2, 65), "N": (1, 127, 128, 129, 1000, 16896, 17000)}),
+    "copy_varlen": Grid({"S": (1, 2, 131, 133, 300), "T": (0, 1, 7, 127, 128, 129), "W": (129, 160, 256)}),
+    "copy_cond": Grid({"T": (1, 2, 3, 4, 9, 70), "N": (8, 56, 64, 72, 192, 1000)}, {"N": 8}),
+    "copy_every": Grid({"P": (1, 3, 9), "B": (1, 5, 200), "T": (1, 2, 6, 20)}),
+    "copy_every_one": Grid({"P": (1, 9), "B": (1, 5), "T": (1, 2, 6)}),
+    "ping_pong": Grid({"B": (1, 2, 33, 1000)}),
+    "ping_pong_once": Grid({"B": (1, 2, 33, 1000)}),
+    "gemm_pingpong": Grid({**_gemm(128, 128, 64, 8).edges, "L": (1, 2)}, {"N": 8, "K": 8}),
+    "gemm_pingpong_bf16": _gemm(128, 128, 64, 8),
+    "ring_registers": Grid({"M": (1, 31, 32, 33, 64, 1000), "N": (8, 56, 64, 72, 200, 9000)}, {"N": 8}),
+    "both_sides": Grid({"B": (1, 2, 3, 33)}),
+    "once": Grid({"M": (64, 128, 640), "N": (8, 56, 64, 72, 1000)}, {"M": 64, "N": 8}),
 }
 GRIDS["leader_routed_cluster"] = GRIDS["leader_routed_single"]
 GRIDS["interleave_warp_lanes"] = GRIDS["interleave_warp_dense"] = Grid(

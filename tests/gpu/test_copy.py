@@ -19,7 +19,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.builds("copy")
+@pytest.mark.builds("specs/copy.yaml", "specs/copy_tma.yaml")
 def test_reference(built: Built, report: Callable[[str], None]) -> None:
     shapes = SHAPES[built.build.name]
     outcomes = run(built.build.kernel(), lambda t: built.host(**t), shapes, timed=False)
@@ -28,7 +28,7 @@ def test_reference(built: Built, report: Callable[[str], None]) -> None:
     report(f"{built.build.name}: {len(outcomes)} shapes equal, guard zones intact")
 
 
-@pytest.mark.builds("copy")
+@pytest.mark.builds("specs/copy.yaml", "specs/copy_tma.yaml")
 def test_every_bit_pattern(built: Built) -> None:
     """NaN payloads, infinities, denormals and signed zeros pass through."""
     kernel = built.build.kernel()
@@ -40,7 +40,7 @@ def test_every_bit_pattern(built: Built) -> None:
     assert torch.equal(y.view(torch.uint8), bits)
 
 
-@pytest.mark.builds("copy")
+@pytest.mark.builds("specs/copy.yaml", "specs/copy_tma.yaml")
 def test_empty(built: Built) -> None:
     dims = (0,) if len(built.build.kernel().tensors["x"].shape) == 1 else (0, 64)
     dtype = torch.float32 if built.build.kernel().env["io"] == "f32" else torch.float16

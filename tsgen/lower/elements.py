@@ -10,6 +10,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.leaves import as_number, name_number, word_number
 from tsgen.lower.mma import fragment
 from tsgen.lower.program import Statement, assign
+from tsgen.lower.proofs import in_names
 from tsgen.lower.pyexpr import py_compared, py_factor
 from tsgen.lower.tokens import ScalarToken, TileToken
 from tsgen.model.algebra import canonical
@@ -34,7 +35,7 @@ def element(s: TaskState, ref: Ref) -> str:
     for w, extent in zip(ref.window, tensor.shape, strict=True):
         assert isinstance(w, Index)
         text = s.py(w.at)
-        inside = provably_inside(s, w.at, extent)
+        inside = w.at == Const(0) or provably_inside(s, w.at, extent)
         indices.append(text if inside else f"cutlass.min({text}, {py_factor(extent, s.scope)} - 1)")
     return f"{b.tensor(ref.name)}[{join(indices)}]"
 
@@ -49,10 +50,9 @@ def provably_inside(s: TaskState, index: Expr, extent: Expr) -> bool:
     highest = _highest(s, index)
     if highest is None:
         return False
-    room = canonical(Binary("-", Binary("-", extent, highest), Const(1)), s.scope.env)
-    if room.value is not None:
-        return room.value >= 0
-    return False
+    room = in_names(s.builder.kernel, Binary("-", Binary("-", extent, highest), Const(1)))
+    least = interval(room, known, s.scope.env).low
+    return least is not None and least >= 0
 
 
 def _highest(s: TaskState, e: Expr) -> Expr | None:
@@ -142,6 +142,8 @@ def printer(s: TaskState, w: Work) -> Printer:
 def _leaf(s: TaskState, w: Work, leaf: Name | Ref | Call) -> Leaf:
     b = s.builder
     match leaf:
+        case Call(function="extent"):
+            return Leaf(s.py(leaf), "scalar", "int")
         case Name():
             token = s.tokens.get(leaf.id)
             if isinstance(token, TileToken):

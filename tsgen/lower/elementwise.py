@@ -15,6 +15,7 @@ from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse,
 Shape = Literal["scalar", "col", "row", "tile"]
 Number = Literal["int", "float", "bool"]
 REDUCTIONS = ("rowmax", "rowsum", "partial_rowsum", "warp_rowsum")
+_LEAVES = ("rows", "cols", "extent", *REDUCTIONS)
 
 _LEVEL = {"or": 1, "and": 2, "not": 3, "cmp": 4, "+": 7, "-": 7, "*": 8, "/": 8, "//": 8, "%": 8, "neg": 9, "**": 10}
 
@@ -28,7 +29,7 @@ class Leaf:
     number: Number
 
 
-Resolve = Callable[[Name | Ref | Call], Leaf]  # Call: rows(f), cols(f) and reductions
+Resolve = Callable[[Name | Ref | Call], Leaf]  # Call: rows(f), cols(f), extent(axis) and reductions
 
 _JOIN = {"scalar": 0, "col": 1, "row": 2, "tile": 3}
 
@@ -70,7 +71,7 @@ class Printer:
             case IfElse():
                 return join(self.shape(e.condition), self.shape(e.then), self.shape(e.other))
             case Call():
-                if e.function in ("rows", "cols", *REDUCTIONS):
+                if e.function in _LEAVES:
                     return self.resolve(e).shape
                 args = e.args[1:] if e.function == "activation" else e.args
                 return join(*(self.shape(a) for a in args))
@@ -169,7 +170,7 @@ class Printer:
 
     def _call(self, e: Call, outer: int) -> str:
         f, args = e.function, e.args
-        if f in ("rows", "cols", *REDUCTIONS):
+        if f in _LEAVES:
             return self.resolve(e).text
         if f in ("min", "max"):
             return self._extreme(f, args)

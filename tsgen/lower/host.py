@@ -55,6 +55,7 @@ def host_tensors(b: Builder, intermediates: frozenset[str] = frozenset()) -> tup
     """Every argument of the signature, in the spec's order: those that must be given first, as Python wants it."""
     scope = Scope(b.kernel.env, b.kernel_names())
     decided = {p.name for p in b.kernel.params.values() if p.decided_by_caller}
+    giving = {d.tensor for d in host_dims(b)}
     tma = {t for t, _ in b.views}
     out = []
     for t in b.kernel.tensors.values():
@@ -81,6 +82,7 @@ def host_tensors(b: Builder, intermediates: frozenset[str] = frozenset()) -> tup
                 align=t.align,
                 stride_elements=multiple,
                 stride_bytes=multiple * width,
+                required=t.name in giving or (not t.output and t.default is None),
                 optional=bool(t.shape) and isinstance(t.shape[0], Name) and t.shape[0].id in b.kernel.launch.optional,
                 table=deciding.upper() if deciding else None,
                 doc=t.doc,
@@ -98,7 +100,8 @@ def _fake(b: Builder, e: Expr, scope: Scope) -> str:
 
 def _default(b: Builder, t: Tensor) -> str:
     assert t.default is not None
-    return repr(float(evaluate(t.default.expr, b.kernel.env)))
+    value = evaluate(t.default.expr, b.kernel.env)
+    return repr(float(value)) if DTYPES[b.dtype_word(t.dtype)].kind == "float" else repr(value)
 
 
 def host_dims(b: Builder) -> tuple[HostDim, ...]:
@@ -111,7 +114,8 @@ def host_dims(b: Builder) -> tuple[HostDim, ...]:
             texts = (solve(b.kernel, e, dim, f"{t.name}.shape[{i}]") for i, e in enumerate(t.shape))
             solved = next((x for x in texts if x is not None), None)
             if solved is not None:
-                out.append(HostDim(b.globals[dim], t.name, solved))
+                label = f"[{', '.join(text(e) for e in t.shape)}]"
+                out.append(HostDim(b.globals[dim], t.name, solved, label, " - " in solved))
                 break
         else:
             refuse(f"dim `{dim}`, which no tensor's shape gives", b.kernel.span)
@@ -133,8 +137,8 @@ def solve(kernel: Kernel, e: Expr, dim: str, shape: str) -> str | None:
             return None
     if slope <= 0:
         return None
-    text = shape if offset == 0 else f"({shape} {'-' if offset > 0 else '+'} {abs(offset)})"
-    return text if slope == 1 else f"{text} // {slope}"
+    text = shape if offset == 0 else f"{shape} {'-' if offset > 0 else '+'} {abs(offset)}"
+    return text if slope == 1 else f"({text}) // {slope}" if offset else f"{text} // {slope}"
 
 
 def checks(b: Builder) -> tuple[tuple[str, str], ...]:

@@ -35,6 +35,7 @@ class HostTensor:
     stride_elements: int  # strides but the contiguous one are multiples of it
     stride_bytes: int
     optional: bool  # the first dimension may be left out
+    required: bool  # must be given: an input, or an output whose shape alone gives a dim
     table: str | None  # the choice's table
     doc: str | None
 
@@ -76,7 +77,7 @@ class HostTensor:
         rows = f", rows at multiples of {self.stride_bytes} bytes" if self.stride_elements > 1 else ""
         shape = "scalar" if self.scalar else self.label + (f" or {self.short_label}" if self.optional else "")
         allocated = " (an intermediate, allocated if left out)" if self.intermediate else " (allocated if left out)"
-        extra = f" ({self.default} if left out)" if self.default else allocated if self.output else ""
+        extra = f" ({self.default} if left out)" if self.default else "" if self.required else allocated
         return f"{shape}, {kind}{rows}{extra}" + (f"; {self.doc}" if self.doc else "")
 
 
@@ -87,6 +88,8 @@ class HostDim:
     name: str
     tensor: str
     text: str
+    label: str  # of the tensor's shape
+    may_be_negative: bool  # of a shape that is less than the entry allows
 
 
 @frozen
@@ -116,6 +119,10 @@ class Host:
         return [t for t in self.given if not t.output]
 
     @property
+    def required(self) -> list[HostTensor]:
+        return [t for t in self.given if t.required]
+
+    @property
     def outputs(self) -> list[HostTensor]:
         return [t for t in self.given if t.output]
 
@@ -130,7 +137,7 @@ class Host:
     @property
     def first(self) -> str:
         """The tensor that decides device, and rank where a dim may be left out."""
-        return (self.optional_of or self.inputs or self.outputs)[0].name
+        return (self.optional_of or self.inputs or self.required or self.outputs)[0].name
 
     @property
     def optional_of(self) -> list[HostTensor]:
@@ -139,7 +146,7 @@ class Host:
     @property
     def signature(self) -> list[str]:
         """Arguments of the function: those that must be given first."""
-        must = [t.name for t in self.tensors if t.present and not t.output and t.default is None]
+        must = [t.name for t in self.tensors if t.present and t.required]
         return must + [f"{t.name}=None" for t in self.tensors if t.name not in must]
 
     @property
@@ -151,8 +158,10 @@ class Host:
         results = []
         for t in self.returned:
             fresh = f"{t.name}[0] if left_out else {t.name}" if t.optional else t.name
-            results.append(f"given_{t.name} if given_{t.name} is not None else {fresh}")
-        return results[0] if len(results) == 1 else ", ".join(f"({r})" for r in results)
+            results.append(
+                f"given_{t.name}" if t.required else f"given_{t.name} if given_{t.name} is not None else {fresh}"
+            )
+        return results[0] if len(results) == 1 else ", ".join(f"({r})" if " " in r else r for r in results)
 
     @property
     def returns_doc(self) -> str:

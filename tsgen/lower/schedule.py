@@ -11,7 +11,7 @@ from tsgen.lower.proofs import never
 from tsgen.lower.pyexpr import py_compared, py_factor
 from tsgen.lower.queue import TileCoord
 from tsgen.lower.split import NEVER, splitting
-from tsgen.model.algebra import NotConstant, canonical, evaluate
+from tsgen.model.algebra import NotConstant, evaluate
 from tsgen.model.expr import Binary, Const, Expr, names
 from tsgen.model.steps import (
     CallStep,
@@ -180,9 +180,7 @@ def _guard(s: TaskState, x: Guard) -> str:
     if x.kind == "first_iter":
         return f"{var} == {py_compared(loop.start.expr, s.scope)}"
     if x.kind == "last_iter":
-        by = canonical(loop.step.expr, s.scope.env).value
-        past = "<=" if by is not None and by < 0 else ">="
-        return f"{var} + {step} {past} {py_compared(loop.end.expr, s.scope)}"
+        return f"{var} + {step} >= {py_compared(loop.end.expr, s.scope)}"
     count = var if start == "0" else f"({var} - {start})"
     count = count if step == "1" else f"{count} // {step}"
     period = py_factor(x.options.get("period", Const(x.period)), s.scope)
@@ -191,7 +189,8 @@ def _guard(s: TaskState, x: Guard) -> str:
         return f"{count} >= {first}" if x.start else "True"
     if x.start == 0:
         return f"{count} % {period} == 0"
-    return f"{count} >= {first} and ({count} - {first}) % {period} == 0"
+    since = count if x.start % x.period == 0 else f"({count} - {first})"
+    return f"{count} >= {first} and {since} % {period} == 0"
 
 
 def _static_for(s: TaskState, x: StaticFor, tile: TileValues) -> Statement:

@@ -73,7 +73,10 @@ class _Function:
 
     @property
     def element(self) -> str:
-        return ("e, i, j" if self.spread.rank == 2 else "e, j") if self.by_index else "i"
+        if not self.by_index:
+            return "i"
+        i, j = ("i" if self.spread.reps[0] > 1 else "0"), ("j" if self.spread.reps[1] > 1 else "0")
+        return f"e, {i}, {j}" if self.spread.rank == 2 else f"e, {j}"
 
     def param(self, wish: str, passed: str) -> str:
         """The parameter for a value; one that is passed already is found again."""
@@ -259,6 +262,9 @@ def _leaf(f: _Function, leaf: Name | Ref | Call) -> Leaf:
             return Leaf("row" if f.spread.rank == 2 else "0", "tile", "int")
         case Call(function="cols"):
             return Leaf("col", "tile", "int")
+        case Call(function="extent"):
+            passed = f.s.py(leaf)
+            return Leaf(f.param(passed, passed), "scalar", "int")
         case Call():
             refuse(f"`{leaf.function}` over a tile that is spread over threads", f.work.span)
         case Name():
@@ -367,19 +373,21 @@ def _nest(f: _Function, lines: list[str]) -> Iterable[str]:
         yield f"for i in cutlass.range_constexpr(cute.size({first})):"
         yield from (f"    {line}" for line in lines)
         return
-    x, pad = f.spread, ""
-    index = replace(x, index="thread")
     said = {word for line in lines for word in re.findall(r"\w+", line)}
-    if x.rank == 2:
+    x, pad = replace(f.spread, index="thread"), ""
+    i, j = ("i" if x.rank == 2 and x.reps[0] > 1 else "0"), ("j" if x.reps[1] > 1 else "0")
+    if i != "0":
         yield f"for i in cutlass.range_constexpr({x.reps[0]}):"
-        pad = "    "
-        if "row" in said:
-            yield f"{pad}row = {index.row('i')}"
-    yield f"{pad}for j in cutlass.range_constexpr({x.reps[1]}):"
-    yield f"{pad}    for e in cutlass.range_constexpr({x.vector}):"
+        pad += "    "
+    if "row" in said:
+        yield f"{pad}row = {x.row(i)}"
+    if j != "0":
+        yield f"{pad}for j in cutlass.range_constexpr({x.reps[1]}):"
+        pad += "    "
+    yield f"{pad}for e in cutlass.range_constexpr({x.vector}):"
     if "col" in said:
-        yield f"{pad}        col = {index.column('j')} + e"
-    yield from (f"{pad}        {line}" for line in lines)
+        yield f"{pad}    col = {x.column(j)} + e"
+    yield from (f"{pad}    {line}" for line in lines)
 
 
 def _scalar_map(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
