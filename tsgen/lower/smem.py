@@ -23,6 +23,9 @@ def tile_rank(field: Field) -> int:
 def smem_field(b: Builder, ref: Ref) -> SmemField:
     """The shared tensor of a field, made on first use."""
     field = b.field(ref)
+    view = b.kernel.resources[ref.resource or field.owner].fields[ref.name].view
+    if view is not None and (view.window is not None or view.instance is not None):
+        refuse(f"`{ref.resource}.{ref.name}`, a view of a part of `{field.owner}.{field.name}`", field.span)
     key = (field.owner, field.name)
     if key in b.fields:
         return b.fields[key]

@@ -68,7 +68,7 @@ CASES: list[tuple[str, str, str | None, list[Edit], str]] = [
       ("          steps: [\"ring.load(j=j, i=i)\"]\n        - ring.commit()\n",
        "          steps: [\"ring.load(j=j, i=i)\"]\n")], "TS405"),
     ("released before it is read", ASYNC, None, [moved("v = ring.read()", "ring.release()")], "TS405"),
-    ("a count of one warp for four", ASYNC, None, [("stages: stages}", "stages: stages, producer_group: 32}")], "TS310"),
+    ("the count of one warp", ASYNC, None, [("stages: stages}", "stages: stages, producer_group: 32}")], "TS310"),
     # groups
     ("a member released alone", MERGE, None, [("pq.release()  ", "ring_p.release()")], "TS237"),
     ("one member not waited for", MERGE, None, [without("ring_q.wait()")], "TS300"),
