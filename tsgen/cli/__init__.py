@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit status. Whatever goes wrong becomes a message on stderr."""
+    gc.set_threshold(200_000)  # a short life with few cycles: collecting would take a tenth of it
     import click
 
     from tsgen.cli.app import tsgen
