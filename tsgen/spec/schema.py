@@ -294,6 +294,7 @@ def _work() -> Schema:
         "writes": {**views, "description": "What else it writes: name to reference."},
         "async": word(ENGINES_OF_BODIES, "The engine whose work it leaves in flight."),
         "bytes": value("Transaction bytes that it leaves in flight."),
+        "cta_group": integer("CTAs that its MMA spans: 1 or 2 (default 1)."),
         "numpy": text("Its twin for the simulator, or `same`."),
         **_common_work(),
     }

@@ -10,8 +10,8 @@ from tsgen.diagnostics import Span
 from tsgen.model.expr import Expr, Placed, Ref, names, text
 from tsgen.model.kernel import ArgValue, Assign, CopyArg, Role, Time, Work
 from tsgen.model.methods import RESERVED
-from tsgen.model.ops import OPS, Access, Op, OpParam, accesses
-from tsgen.spec import rules_works
+from tsgen.model.ops import OPS, SM100, Access, Op, OpParam, accesses
+from tsgen.spec import rules_parts, rules_works
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
 from tsgen.spec.parse import parse_assign
@@ -69,12 +69,15 @@ class _Reader:
             case "axis":
                 return self.axis(node)
             case "int":
-                v = self.ctx.integer(node, low=1)
-                if key == "cta_group" and v > 2:
-                    raise SpecError(rules_works.cta_group(v, node.span))
-                return v
+                return self.cta_group(node)
             case _:
                 return string(node)
+
+    def cta_group(self, node: Node) -> int:
+        v = self.ctx.integer(node, low=1)
+        if v > 2:
+            raise SpecError(rules_works.cta_group(v, node.span))
+        return v
 
     def ref(self, op: Op, key: str, places: tuple[str, ...], node: Node) -> Placed:
         registers = op.name == "load" and key == "from" and self.kind == "rmem"
@@ -147,6 +150,16 @@ class _Reader:
                 found.append(Assign(name, value, item.span))
         return tuple(found)
 
+    def facts(self) -> dict[str, ArgValue]:
+        """Arguments of a work without op: of its MMA, whose operands the spec does not show."""
+        node = self.node.get("cta_group")
+        if node is None:
+            return {}
+        group = self.cta_group(node)
+        if group > 1 and self.ctx.target not in SM100:
+            self.ctx.add(rules_parts.needs_target(f"`cta_group: {group}`", SM100, self.ctx.target, node.span))
+        return {"cta_group": group}
+
     # -- the work ------------------------------------------------------------------------------------------------
 
     def work(self) -> Work:
@@ -156,7 +169,7 @@ class _Reader:
             ctx.add(rules_works.reserved_work(self.name, self.span))
         takes, static, returns = (tuple(n for n, _ in strings(node.get(k))) for k in ("takes", "static", "returns"))
         self.check_names()
-        args = self.args(op) if op is not None else {}
+        args = self.args(op) if op is not None else self.facts()
         if op is not None:
             self.check_op(op, returns)
         body = string(node.get("body")) if node.get("body") is not None else None
