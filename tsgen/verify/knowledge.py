@@ -156,9 +156,16 @@ class Knowledge:
         together = 0
         for m in lost:
             together |= m
+        shared: dict[int, int] = {}
+        for slot, token in events.items():
+            if slot[0] == "cell":
+                shared[token] = shared.get(token, 0) + 1
         for i, slot in enumerate(universe):
-            if together >> i & 1 and slot not in events:
-                self._make(st, slot, events, rows)
+            if together >> i & 1:
+                if slot not in events:
+                    self._make(st, slot, events, rows)
+                elif slot[0] in ("cell", "twin") and shared.get(events["cell", *slot[1:]], 0) > 1:
+                    self._separate(st, slot, events, rows)
         groups = [(a, e, g) for a in self.agents for e, engine in enumerate(st.engines[a]) for g in range(len(engine))]
         for n, m in enumerate(lost):
             mask = 0
@@ -176,6 +183,27 @@ class Knowledge:
                 engines = [list(x) for x in st.engines[a]]
                 engines[e][g] &= ~mask
                 st.engines[a] = tuple(map(tuple, engines))
+
+    def _separate(self, st: State, slot: Slot, events: dict[Slot, int], rows: list[Row]) -> None:
+        """Gives one access of a step a token of its own: the state forgets it apart from the step's other accesses."""
+        old = events["cell", *slot[1:]]
+        new = 1 << st.tokens
+        st.tokens += 2
+
+        def renewed(m: int) -> int:
+            return m | (new if m & old else 0) | (new << 1 if m & old << 1 else 0)
+
+        for table, index in rows:
+            table[index] = renewed(table[index])
+        for a in self.agents:
+            st.engines[a] = tuple(tuple(renewed(m) for m in engine) for engine in st.engines[a])
+        events["cell", *slot[1:]] = new
+        if ("twin", *slot[1:]) in events:
+            events["twin", *slot[1:]] = new << 1
+        place = self._actual(st, slot[1], slot[2], True)
+        st.cells[place] = tuple(
+            r._replace(token=new) if r.token == old and r[1:6] == slot[3] else r for r in st.cells[place]
+        )
 
     def _make(self, st: State, slot: Slot, events: dict[Slot, int], rows: list[Row]) -> None:
         """Adds an event that another state of this shape had, and lets every mask know of it."""

@@ -196,7 +196,7 @@ class Runner:
             return None
 
         def arrive(b: int, phase: int, units: int, mask: int, nbytes: int, a: int, ref: int) -> Problem | None:
-            if phase != done[b] or (phase and not known[a] & value[b]):
+            if phase != done[b] or not known[a] & value[b]:
                 kind = "surplus" if phase < done[b] else "attribution"
                 return Problem(kind, a, ref, b, data=(phase,))
             count[b] += units
@@ -221,30 +221,30 @@ class Runner:
                     break
                 if log is not None:
                     log.append((a, pc, st.iteration[a], st.tile[a], self._where(st, ins)))
+                # Before its first phase a barrier counts as complete, known to all: so no check depends on which lap it is.
                 if op == WAIT:
                     slots = ins[2]
                     p = position[slots[0]]
                     phase = p // ins[3] - ins[5]
-                    if phase >= 0:
-                        b = ins[1] + p % ins[3]
-                        d = done[b]
-                        if d != phase + 1:
-                            if d > phase + 1:
-                                problem = Problem("late", a, ins[7], b, data=(phase,))
-                            elif d < phase or (phase and ins[6] & EARLY and not known[a] & value[b]):
-                                problem = Problem("early", a, ins[7], b, data=(phase,))
-                            else:
-                                blocked.setdefault(b, []).append(a)
-                            break
-                        if phase and ins[6] & EARLY and not known[a] & previous[b]:
+                    b = ins[1] + p % ins[3]
+                    d = done[b]
+                    if d != phase + 1:
+                        if d > phase + 1:
+                            problem = Problem("late", a, ins[7], b, data=(phase,))
+                        elif d < phase or (ins[6] & EARLY and not known[a] & value[b]):
                             problem = Problem("early", a, ins[7], b, data=(phase,))
-                            break
-                        known[a] |= last[b]
-                        if ins[6] & MARK:
-                            token = 1 << st.tokens
-                            st.tokens += 1
-                            known[a] |= token
-                            waits[b] = (*waits[b], Wait(token, a, ins[7]))
+                        else:
+                            blocked.setdefault(b, []).append(a)
+                        break
+                    if ins[6] & EARLY and not known[a] & previous[b]:
+                        problem = Problem("early", a, ins[7], b, data=(phase,))
+                        break
+                    known[a] |= last[b]
+                    if ins[6] & MARK:
+                        token = 1 << st.tokens
+                        st.tokens += 1
+                        known[a] |= token
+                        waits[b] = (*waits[b], Wait(token, a, ins[7]))
                     for slot in slots:
                         position[slot] += ins[4]
                 elif op == ARRIVE:
@@ -254,7 +254,7 @@ class Runner:
                     if ins[9] >= 0 and position[ins[9]] <= p:
                         problem = Problem("unacquired" if ins[8] else "unwaited", a, ins[10])
                         break
-                    if ins[7] >= 0 and phase >= ins[8]:
+                    if ins[7] >= 0:
                         b = ins[7] + stage
                         d = done[b] + ins[8]
                         if d <= phase or not known[a] & (value[b] if d == phase + 1 else previous[b]):
@@ -344,12 +344,10 @@ class Runner:
                     p = position[ins[2][0]]
                     phase = p // ins[3] - ins[5]
                     b = ins[1] + p % ins[3]
-                    if phase > 0:
-                        d = done[b]
-                        token = value[b] if d == phase else previous[b]
-                        if d < phase or not known[a] & token:
-                            problem = Problem("early", a, ins[6], b, data=(phase,))
-                            break
+                    d = done[b]
+                    if d < phase or not known[a] & (value[b] if d == phase else previous[b]):
+                        problem = Problem("early", a, ins[6], b, data=(phase,))
+                        break
                 elif op == WHEN:
                     got = self.outcome(st, a, ins[1], False)
                     if isinstance(got, Decision):
@@ -447,7 +445,7 @@ class Runner:
                 # A later access that conflicts with r conflicts with this one, too, and is ordered after r if it is
                 # ordered after this one; unless it is let off here because its threads own the same elements.
                 stronger = write and covers(box, r.box) and (spread is None or spread == r.spread)
-                if not (ordered and (stronger or (same and engine == SYNC))):
+                if not (ordered and (stronger or same)):
                     kept.append(r)
             for other in aliases.get(cell, ()):
                 for r in st.cells[other]:
@@ -503,7 +501,7 @@ class Runner:
                 phase = p // stages - two
                 b = base + p % stages
                 d = st.done[b]
-                if phase >= 0 and (d <= phase or not st.known[a] & (st.value[b] if d == phase + 1 else st.previous[b])):
+                if d <= phase or not st.known[a] & (st.value[b] if d == phase + 1 else st.previous[b]):
                     return Problem("unacquired" if two == PROXY_PRODUCER else "unwaited", a, ins[2], b)
         return None
 
