@@ -10,7 +10,7 @@ import click
 
 from tsgen.cli.options import Selection
 from tsgen.derive import Derived, derive
-from tsgen.diagnostics import Diagnostic
+from tsgen.diagnostics import Diagnostic, Span
 from tsgen.diagnostics.report import FileReport, ProofSummary
 from tsgen.frozen import frozen
 from tsgen.model.expr import Scalar
@@ -118,21 +118,41 @@ def _changes_nothing(program: Program, values: Mapping[str, Scalar]) -> bool:
 
 
 def merge(found: Mapping[str, tuple[Diagnostic, ...]]) -> tuple[Diagnostic, ...]:
-    """All findings once, in the order of their places; one that only some variants have names them."""
-    where: dict[tuple[object, ...], list[str]] = {}
-    first: dict[tuple[object, ...], Diagnostic] = {}
+    """The findings of all variants by place. What several find at one place is one finding, in the first one's words;
+    a finding that only some variants have names them."""
+    groups: dict[tuple[Span, str], list[_Merged]] = {}
     for label, diagnostics in found.items():
         for d in diagnostics:
-            key = (d.span, d.code, d.message)
-            first.setdefault(key, d)
-            labels = where.setdefault(key, [])
-            if label not in labels:
-                labels.append(label)
-    named = [
-        d if len(where[key]) == len(found) else replace(d, message=f"{d.message} (variant {', '.join(where[key])})")
-        for key, d in first.items()
-    ]
-    return tuple(sorted(named, key=lambda d: (d.span, d.code)))
+            _add(groups.setdefault((d.span, d.code), []), label, d)
+    merged = [m.finding(len(found)) for group in groups.values() for m in group]
+    return tuple(sorted(merged, key=lambda d: (d.span, d.code)))
+
+
+class _Merged:
+    """A finding with the variants that have it, and what those said that said it otherwise."""
+
+    def __init__(self, label: str, diagnostic: Diagnostic) -> None:
+        self.diagnostic = diagnostic
+        self.labels = [label]
+        self.others: dict[str, str] = {}  # message -> the first variant with it
+
+    def finding(self, everywhere: int) -> Diagnostic:
+        d = self.diagnostic
+        notes = tuple(f"variant {label}: {message}" for message, label in self.others.items())
+        message = d.message if len(self.labels) == everywhere else f"{d.message} (variant {', '.join(self.labels)})"
+        return replace(d, message=message, notes=(*d.notes, *notes))
+
+
+def _add(group: list[_Merged], label: str, d: Diagnostic) -> None:
+    free = [m for m in group if label not in m.labels]
+    same = next((m for m in free if m.diagnostic.message == d.message), free[0] if free else None)
+    if same is None:
+        if all(m.diagnostic.message != d.message for m in group):
+            group.append(_Merged(label, d))
+        return
+    same.labels.append(label)
+    if same.diagnostic.message != d.message:
+        same.others.setdefault(d.message, label)
 
 
 def _summary(reports: list[Report], complete: bool) -> ProofSummary:

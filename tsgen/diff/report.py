@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tsgen.diagnostics.formats.full import counted
 from tsgen.diagnostics.formats.style import Painter, Tint, printable
 from tsgen.diagnostics.jsontext import Json, dumps
 from tsgen.diff.compare import Change, Comparison, Side, TaskSteps
@@ -107,8 +108,8 @@ def _proof(side: Side) -> str:
     report, p = side.report, side.report.proof
     if report.errors:
         codes = ", ".join(dict.fromkeys(d.code for d in report.diagnostics if d.severity == "error"))
-        return f"fails: {report.errors} errors ({codes})"
-    warnings = f", {report.warnings} warnings" if report.warnings else ""
+        return f"fails: {counted(report.errors, 'error')} ({codes})"
+    warnings = f", {counted(report.warnings, 'warning')}" if report.warnings else ""
     return f"{'complete' if p.complete else 'incomplete'}, {p.states} states{warnings}"
 
 

@@ -38,7 +38,8 @@ def _finding(d: Diagnostic, r: FileReport, lines: list[str], paint: Painter) -> 
     yield f"{'':{gutter}}{paint('frame', '-->')} {printable(r.path)}:{d.span.line}:{d.span.column}"
     if r.text:
         yield from snippet(lines, marks, paint, d.severity)
-    tail = [*([("help", d.help)] if d.help else []), *(("note", n) for n in d.notes)]
+    tail = [("help", d.help)] if d.help else []
+    tail += [("note", "\n".join(d.notes))] if d.notes else []
     if tail and r.text:
         yield f"{'':{gutter}} {paint('frame', '|')}"
     for kind, text in tail:
@@ -50,7 +51,7 @@ def _finding(d: Diagnostic, r: FileReport, lines: list[str], paint: Painter) -> 
 def _closing(r: FileReport, paint: Painter) -> str:
     path = printable(r.path)
     if r.diagnostics:
-        counts = [_count(n, word) for n, word in ((r.errors, "error"), (r.warnings, "warning")) if n]
+        counts = [counted(n, word) for n, word in ((r.errors, "error"), (r.warnings, "warning")) if n]
         verdict = paint("error" if r.errors else "warning", " and ".join(counts))
         explain = "" if not r.errors else f"; `tsgen explain {_first_error(r)}` says more"
         return f"{path}: {verdict}{explain}"
@@ -69,5 +70,6 @@ def _first_error(r: FileReport) -> str:
     return next(d.code for d in r.diagnostics if d.severity == "error")
 
 
-def _count(n: int, word: str) -> str:
+def counted(n: int, word: str) -> str:
+    """`1 error`, `2 errors`."""
     return f"{n} {word}" + ("s" if n != 1 else "")
