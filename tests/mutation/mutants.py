@@ -7,7 +7,7 @@ it: the neighbouring steps, the head of its block, and the other steps on the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +52,10 @@ class Item:
 def mutants(path: Path) -> Iterator[Mutant]:
     """All mutants of a spec file."""
     text = path.read_text(encoding="utf-8")
+    program = load_program(path).program
+    kernels = program.kernels if program is not None else ()
     seen: dict[tuple[str, str], int] = {}
-    for kind, what, mutated, lines in (*_step_mutants(text), *_number_mutants(path, text)):
+    for kind, what, mutated, lines in (*_step_mutants(text, kernels), *_number_mutants(text, kernels)):
         nth = seen[kind, what] = seen.get((kind, what), 0) + 1
         yield Mutant(path.name, kind, what, nth, mutated, frozenset(lines))
 
@@ -90,8 +92,9 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _step_mutants(text: str) -> Iterator[tuple[str, str, str, set[int]]]:
+def _step_mutants(text: str, kernels: Iterable[Kernel]) -> Iterator[tuple[str, str, str, set[int]]]:
     lines = text.split("\n")
+    groups = [{g.name, *g.members} for k in kernels for g in k.groups.values()]
     for section in _sections(lines):
         items = _items(lines, section)
         for n, item in enumerate(items):
@@ -99,7 +102,7 @@ def _step_mutants(text: str) -> Iterator[tuple[str, str, str, set[int]]]:
             sibling = after if after is not None and after.indent == item.indent and after.first == item.last else None
             sync = item.call is not None and item.call[1] in SYNC
             if sync:
-                yield _removed(lines, items, n)
+                yield _removed(lines, items, n, groups)
                 repeated = [*lines[: item.last], *lines[item.first : item.last], *lines[item.last :]]
                 yield "repeat", item.text, "\n".join(repeated), _numbers(item.first, 2 * item.last - item.first)
             if sibling is not None and (sync or (sibling.call is not None and sibling.call[1] in SYNC)):
@@ -118,7 +121,7 @@ def _numbers(first: int, last: int) -> set[int]:
     return set(range(first + 1, last + 1))
 
 
-def _removed(lines: list[str], items: list[Item], n: int) -> tuple[str, str, str, set[int]]:
+def _removed(lines: list[str], items: list[Item], n: int, groups: list[set[str]]) -> tuple[str, str, str, set[int]]:
     item = items[n]
     before, after = lines[: item.first], lines[item.last :]
     gone = item.last - item.first
@@ -127,8 +130,9 @@ def _removed(lines: list[str], items: list[Item], n: int) -> tuple[str, str, str
         before = [*before[:-1], f"{before[-1]} []"]
     assert item.call is not None
     schedule = _schedule(lines, item.first)
+    same = {item.call[0]}.union(*(g for g in groups if item.call[0] in g))
     near = {item.first - 1, item.first}
-    near |= {i.first for i in items if i.call and i.call[0] == item.call[0] and _schedule(lines, i.first) == schedule}
+    near |= {i.first for i in items if i.call and i.call[0] in same and _schedule(lines, i.first) == schedule}
     heads = [i.first for i in items[:n] if i.indent < item.indent and i.last >= item.last]
     near |= {schedule, *heads, *(h + 1 for h in heads)}
     moved = {line if line < item.last else line - gone for line in near}
@@ -143,11 +147,8 @@ def _schedule(lines: list[str], at: int) -> int:
 # ---- numbers ---------------------------------------------------------------------------------------------------
 
 
-def _number_mutants(path: Path, text: str) -> Iterator[tuple[str, str, str, set[int]]]:
-    program = load_program(path).program
-    if program is None:
-        return
-    for kernel in program.kernels:
+def _number_mutants(text: str, kernels: Iterable[Kernel]) -> Iterator[tuple[str, str, str, set[int]]]:
+    for kernel in kernels:
         derived = derive(kernel)
         for r in kernel.resources.values():
             if r.pipeline is not None:
