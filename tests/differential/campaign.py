@@ -75,9 +75,7 @@ def run(count: int, seed: int, *, oracle: bool = True, most_states: int = 20_000
 
 def table(outcomes: list[Outcome]) -> str:
     """How often each combination of answers came up."""
-    counts = Counter(
-        (o.truth, o.found.ours.answer, o.found.theirs.answer if o.found.theirs else "-") for o in outcomes
-    )
+    counts = Counter((o.truth, o.found.ours.answer, o.found.theirs.answer if o.found.theirs else "-") for o in outcomes)
     lines = [f"{'truth':10}{'tsgen':10}{'NVIDIA':10}{'schedules':>10}"]
     lines += [f"{t:10}{o:10}{n:10}{c:>10}" for (t, o, n), c in sorted(counts.items())]
     faults = Counter(o.fault for o in outcomes)

@@ -21,9 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 ROOT = Path(__file__).parents[2]
-SOURCES = sorted(
-    p for d in ("specs", "tests/language") for e in ("yaml", "toml") for p in (ROOT / d).glob(f"*.{e}")
-)
+SOURCES = sorted(p for d in ("specs", "tests/language") for e in ("yaml", "toml") for p in (ROOT / d).glob(f"*.{e}"))
 LIMIT = 2.0  # seconds of one file
 HANG = 20  # seconds after which a check is interrupted
 VALUES = (

@@ -14,12 +14,10 @@ from pathlib import Path
 from tsgen.derive import derive
 from tsgen.diagnostics import Span
 from tsgen.model.kernel import Kernel, Pipeline
+from tsgen.model.methods import METHODS
 from tsgen.spec import load_program
 
-SYNC = frozenset(
-    "try_acquire acquire commit try_wait wait release skip sync arrive wait_group wait_group_read wait_ld wait_st "
-    "wait_griddep launch_griddep fetch_work_tile get_and_advance_work_tile".split()
-)
+SYNC = frozenset(m.name for methods in METHODS.values() for m in methods.values())
 _ITEM = re.compile(r"^(\s*)- (.*)$")
 _CALL = re.compile(r"""^['"]?(?:[\w, ]+ = )?(\w+)(?:\[[^]]*\])?\.(\w+)\(""")
 
@@ -80,7 +78,8 @@ def _items(lines: list[str], section: range) -> list[Item]:
         if m is None:
             continue
         indent = len(m[1])
-        end = next((j for j in range(i + 1, section.stop) if lines[j].strip() and _indent(lines[j]) <= indent), section.stop)
+        outside = (j for j in range(i + 1, section.stop) if lines[j].strip() and _indent(lines[j]) <= indent)
+        end = next(outside, section.stop)
         while end > i + 1 and not lines[end - 1].strip():
             end -= 1
         call = _CALL.match(m[2])
@@ -125,7 +124,8 @@ def _removed(lines: list[str], items: list[Item], n: int, groups: list[set[str]]
     item = items[n]
     before, after = lines[: item.first], lines[item.last :]
     gone = item.last - item.first
-    alone = before[-1].strip() == "steps:" and not (after and _ITEM.match(after[0]) and _indent(after[0]) == item.indent)
+    more = bool(after) and _ITEM.match(after[0]) is not None and _indent(after[0]) == item.indent
+    alone = before[-1].strip() == "steps:" and not more
     if alone:
         before = [*before[:-1], f"{before[-1]} []"]
     assert item.call is not None

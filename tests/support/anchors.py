@@ -96,16 +96,10 @@ def persistent(case: Case) -> Case:
 
 def attention(stages: int, trips: int | None) -> Case:
     """Seven tasks: loads of q and of k/v, two products, two softmax warpgroups, correction with the epilogue."""
-    softmax = [
-        [
-            _loop(
-                trips,
-                [*_hold(f"s{i}"), f"p{i}.acquire", f"c{i}.acquire", f"p{i}.write", f"c{i}.write"]
-                + [f"p{i}.commit", f"c{i}.commit", f"s{i}.release"],
-            )
-        ]
-        for i in (0, 1)
-    ]
+    softmax = []
+    for i in (0, 1):
+        outputs = [f"{ring}{i}.{method}" for method in ("acquire", "write", "commit") for ring in "pc"]
+        softmax.append([_loop(trips, [*_hold(f"s{i}"), *outputs, f"s{i}.release"])])
     first = ["q.wait", "q.read", _loop(trips, [*_hold("k"), *_fill("s0"), *_fill("s1"), "k.release"]), "q.release"]
     second = [
         "o.acquire",
@@ -161,11 +155,9 @@ def pairs(count: int, stages: int, trips: int | None) -> Case:
     tasks, graph = [], {}
     for i in range(count):
         resources.append(_ring(f"r{i}", "async_async", stages, 32, 32))
-        tasks += [
-            _task(f"P{i}", ["gm"], [f"r{i}"], 2 * i, 1, [_loop(trips, ["gm.read", *_fill(f"r{i}")])]),
-            _task(
-                f"C{i}", [f"r{i}"], ["out"], 2 * i + 1, 1, [_loop(trips, [*_hold(f"r{i}"), "out.write", f"r{i}.release"])]
-            ),
-        ]
+        fill = _loop(trips, ["gm.read", *_fill(f"r{i}")])
+        drain = _loop(trips, [*_hold(f"r{i}"), "out.write", f"r{i}.release"])
+        tasks.append(_task(f"P{i}", ["gm"], [f"r{i}"], 2 * i, 1, [fill]))
+        tasks.append(_task(f"C{i}", [f"r{i}"], ["out"], 2 * i + 1, 1, [drain]))
         graph[f"r{i}"] = ["gm"]
     return {"resources": resources, "tasks": tasks, "graph": graph | {"out": [f"r{i}" for i in range(count)]}}

@@ -1,4 +1,4 @@
-"""An independent reference for small schedules: every interleaving, with mbarriers as hardware has them (one parity bit).
+"""An independent reference for small schedules: every interleaving, with mbarriers as hardware has them (one bit).
 
 It reads oracle cases (tests/oracle/ts_oracle.py) with tensors, shared buffers, rings of threads or TMA, guards,
 conditions and tiles, in one CTA. For each environment (trip count, outcomes of conditions, tiles and which of them are
@@ -331,7 +331,6 @@ class _Machine:
     def __init__(self, case: Case, programs: list[Program]) -> None:
         self.case = case
         self.programs = programs
-        self.rings = [n for n in case.rings]
         self.base: dict[str, int] = {}
         barriers = 0
         for name, ring in case.rings.items():

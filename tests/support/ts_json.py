@@ -71,6 +71,7 @@ class Converter:
         self.written = {r for t in self.tasks for r in t.get("dst", [])}
         self.taken = {*self.resources, *(g["name"] for g in self.groups), *RESERVED}
         self.scalars: dict[str, str] = {}  # name -> dtype of a rank-0 tensor
+        self.conditions = 0  # that test no token
         self.lists: set[str] = set()  # integer tensors with an element for each tile
         self.fields = {a["name"]: f"{r}.{a['name']}" for r, s in self.resources.items() for a in self.allocations(s)}
         self.schedules = {t["name"]: list(self.steps(t["body"], {})) for t in self.tasks}
@@ -123,9 +124,7 @@ class Converter:
             if work.get(names):
                 found[key] = list(work[names])
         if f"{side}_uses" in spec:
-            found["writes" if side == "producer" else "reads"] = {
-                a: self.fields[a] for a in spec[f"{side}_uses"]
-            }
+            found["writes" if side == "producer" else "reads"] = {a: self.fields[a] for a in spec[f"{side}_uses"]}
         pipeline = spec.get("pipeline") or {}
         if side == "producer" and pipeline.get("producer_op") == "async_load":
             found["async"] = "cp_async"
@@ -218,9 +217,8 @@ class Converter:
             return f"{kind}_iter", {}, list(self.steps(node[kind], tokens))
         body = list(self.steps(node["body"], tokens))
         if "loop" in node:
-            start, end, step = (
-                self.bound(b, u) for b, u in zip(node["loop"], ("runtime_start", "runtime", "runtime_step"), strict=True)
-            )
+            unknown = ("runtime_start", "runtime", "runtime_step")
+            start, end, step = (self.bound(b, u) for b, u in zip(node["loop"], unknown, strict=True))
             options = {"var": "i", "start": start, "end": end, "step": step, "unroll": node.get("unroll")}
             plain = {"start": 0, "step": 1, "unroll": None}
             return "domain_loop", {k: v for k, v in options.items() if k not in plain or v != plain[k]}, body
@@ -235,8 +233,12 @@ class Converter:
             return "every", {"period": period, "start": start}, body
         kind = "when_true" if "when_true" in node else "when_false"
         token, key = node[kind], node.get("key")
-        condition = {"cond": tokens.get(token[1:], token[1:]) if token else f"{self.scalar(key or f'when{id(node)}')} != 0"}
-        return kind, condition | ({"key": key} if key else {}), body
+        if token:
+            condition = tokens.get(token[1:], token[1:])
+        else:
+            self.conditions += 1
+            condition = f"{self.scalar(key or f'when{self.conditions}')} != 0"
+        return kind, {"cond": condition} | ({"key": key} if key else {}), body
 
     # ---- the document ------------------------------------------------------------------------------------------
 
@@ -290,7 +292,7 @@ class Converter:
         yield "  tiles: {tile: TILES}"
         layouts = [r["pipeline"].get("cta_layout", ONE_CTA) for r in self.resources.values() if r.get("pipeline")]
         sizes = {v * m * n * k for v, m, n, k in filter(None, layouts)}
-        for size in sorted(sizes) if sizes > {1} or max(sizes, default=1) > 1 else ():  # a spec has one cluster: a second one is a duplicate key
+        for size in sorted(sizes) if sizes != {1} else ():  # a spec has one cluster: a second one is a duplicate key
             yield f"  cluster: {{tile: {size}}}"
         if "lengths" in self.lists:
             yield '  let: {domain: "lengths[tile]"}'
