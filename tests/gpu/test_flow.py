@@ -11,21 +11,22 @@ torch = pytest.importorskip("torch")
 
 @pytest.mark.builds("tests/kernels/ramp.yaml")
 def test_scalars_by_value(built: Built) -> None:
+    base = torch.tensor([100], dtype=torch.int32, device="cuda")
     for n in (1, 2, 63, 64, 65, 1000, 100_001):
         for stride in (1, 2, 7, 100_000):
             for scalars in ({}, {"first": -3}, {"by": 5}, {"first": 990_000, "by": 11}):
                 fence = torch.full((n + 128,), -77, dtype=torch.int32, device="cuda")
                 y = fence[64 : 64 + n]
-                assert built.host(stride, y, **scalars) is not None
+                assert built.host(base, stride, y, **scalars) is not None
                 i = torch.arange(n, device="cuda")
-                value = scalars.get("first", 0) + scalars.get("by", 1) * i
+                value = 100 + scalars.get("first", 0) + scalars.get("by", 1) * i
                 want = torch.where((i % stride == 0) & (value < 1_000_000), value, -77)
                 assert torch.equal(y.long(), want), (n, stride, scalars)
                 assert (fence[:64] == -77).all() and (fence[64 + n :] == -77).all()
     with pytest.raises(ValueError, match="stride >= 1 does not hold"):
-        built.host(0, y)
+        built.host(base, 0, y)
     with pytest.raises(TypeError):
-        built.host(1)
+        built.host(base, 1)
 
 
 @pytest.mark.builds("tests/kernels/select.yaml")

@@ -135,7 +135,7 @@ def _release(s: TaskState, c: CallStep) -> Statement:
         # the TMA pipeline elects a lane by itself, the others arrive with every thread that calls them
         "plain": r.pipeline is None or (tma and every_thread),
         "elect": not every_thread and not tma,
-        "sync_warp": not every_thread and any(reads_generically(s, m) for m in members),
+        "sync_warp": not every_thread and (not tma or any(touches_generically(s, m) for m in members)),
     }
     return Statement("pipelines/release", values, s.note(c))
 
@@ -153,13 +153,11 @@ def _has(s: TaskState, target: str, method: str) -> bool:
     return any(c.target == target and c.method == method for c in calls(s.task.schedule.steps))
 
 
-def reads_generically(s: TaskState, resource: str) -> bool:
-    """Whether threads of this task read the resource's stages themselves: then a warp syncs before a lane releases."""
+def touches_generically(s: TaskState, resource: str) -> bool:
+    """Whether threads of this task access the stages themselves: then a warp syncs before a lane releases."""
     for c in calls(s.task.schedule.steps):
         w = s.builder.kernel.work(c.target, c.method) if c.kind == "work" else None
-        if w is not None and any(
-            a.ref.resource == resource and a.engine == "generic" and a.mode == "read" for a in accesses(w)
-        ):
+        if w is not None and any(a.ref.resource == resource and a.engine == "generic" for a in accesses(w)):
             return True
     return False
 

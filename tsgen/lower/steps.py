@@ -86,6 +86,8 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
     b = s.builder
     w = b.kernel.work(c.target, c.method)
     assert w is not None
+    if c.instance is not None:
+        refuse(f"a work of one of the instances of `{c.target}`", c.span, "use a leading dimension for `each`")
     if w.op is None:
         if w.body is None and w.call is None:
             raise Unsupported(work_without_code(f"{w.owner}.{w.name}", w.span))

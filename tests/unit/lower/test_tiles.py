@@ -114,7 +114,7 @@ def test_a_conversion_is_of_whole_vectors(tmp_path: Path) -> None:
 def test_scalar_arguments_and_required_outputs(tmp_path: Path) -> None:
     text = module(tmp_path, "tests/kernels/ramp.yaml")
     host = function(text, "ramp")
-    assert host.startswith("def ramp(stride, y, first=None, by=None):")
+    assert host.startswith("def ramp(base, stride, y, first=None, by=None):")
     assert 'given_y = y = as_tensor("y", y)' in host and "first = 0 if first is None else first" in host
     assert "torch.empty" not in host and "    return given_y" in host
     code = function(text, "ramp_kernel")
