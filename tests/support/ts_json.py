@@ -128,7 +128,8 @@ class Converter:
         pipeline = spec.get("pipeline") or {}
         if side == "producer" and pipeline.get("producer_op") == "async_load":
             found["async"] = "cp_async"
-        if self.pair(spec) > 1 and pipeline["type"] != "tma_async":
+        umma = self.pipeline_type(spec).split("_")[0 if side == "producer" else -1] == "umma"
+        if umma and self.pair(spec) > 1:
             found["cta_group"] = self.pair(spec)
         return found
 
@@ -347,12 +348,24 @@ class Converter:
         for down, ups in edges.items():
             yield f"  {down}: {flow(ups)}"
 
+    def leads(self, task: Doc, spec: Doc) -> bool:
+        """Whether the task's MMA side of a ring is silent in all CTAs but the pair's first: what `cta: leader` says."""
+        pipeline = spec.get("pipeline") or {}
+        producer, _, consumer = pipeline.get("type", "").partition("_")
+        sides = (("dst", producer, "producer_signaling"), ("src", consumer, "consumer_signaling"))
+        return self.pair(spec) > 1 and any(
+            agent == "umma" and spec["name"] in task.get(key, ()) and "cta_leader" in pipeline.get(signaling, "")
+            for key, agent, signaling in sides
+        )
+
     def task(self, task: Doc, kinds: Mapping[str, str]) -> dict[str, Node]:
         found: dict[str, Node] = {"warp_idx": task["warp"], "num_warps": task.get("warps", 1)}
         if task.get("registers") is not None:
             found["num_registers"] = task["registers"]
         if task.get("cta") is not None:
             found["cta"] = task["cta"]
+        elif any(self.leads(task, r) for r in self.resources.values()):
+            found["cta"] = "leader"
         for key in ("src", "dst"):
             found[f"{key}_resources"] = [r for r in task.get(key, []) if kinds[r] not in ("work_queue", "pdl")]
         return found
