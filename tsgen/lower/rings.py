@@ -157,19 +157,18 @@ def _group(b: Builder, g: Group) -> Statement:
     p = b.kernel.resources[g.members[0]].pipeline
     assert p is not None
     stages = py_factor(p.stages, Scope(b.kernel.env, b.constants))
-    inits: dict[str, str] = {}
-    sums: dict[str, int] = {}
-    for m in g.members:
-        full = ring(b, m).full
-        first = full not in sums
-        if first or g.mode == "fused_merge":
-            sums[full] = sums.get(full, 0) + b.derived.arrivals[m].full
-    inits.update({name: str(n) for name, n in sums.items()})
+    inits: dict[str, tuple[str, str]] = {}  # count, and why
+    arrivals = {m: b.derived.arrivals[m] for m in g.members}
+    for m, a in arrivals.items():
+        inits.setdefault(ring(b, m).full, (str(a.full), "" if a.full == 1 else a.why_full))
+    if g.mode == "fused_merge":
+        why = ", ".join(f"{a.full} of {m}" for m, a in arrivals.items())
+        inits = {name: (str(sum(a.full for a in arrivals.values())), why) for name in inits}
     for m in g.members:
         if b.derived.peers.get(m, 1) > 1:
             refuse(f"the group `{g.name}` over a ring with multicast", g.span)
         shared = g.mode in ("merge", "fused_merge")
-        inits.setdefault(ring(b, m).empty, empty_arrivals(b, m, g.name if shared else m))
+        inits.setdefault(ring(b, m).empty, (empty_arrivals(b, m, g.name if shared else m), ""))
     barriers = f"{g.name}_barriers"
     places = [barriers, f"{barriers} + {stages}"] + [f"{barriers} + {i} * {stages}" for i in range(2, len(inits))]
     values = {
@@ -177,7 +176,7 @@ def _group(b: Builder, g: Group) -> Statement:
         "count": f"{len(inits)} * {stages}",
         "stages": stages,
         "names": list(zip(inits, places, strict=False)),
-        "inits": list(inits.items()),
+        "inits": [(name, count, why) for name, (count, why) in inits.items()],
     }
     return Statement("setup/group", values, b.note(g.span.line, f"{g.name}: {g.mode} of {', '.join(g.members)}"))
 
