@@ -166,8 +166,8 @@ def cluster_size(kernel: Kernel) -> int:
 
 
 def cta_group(work: Work, env: Env) -> int:
-    """CTAs that one MMA of the work spans."""
-    if work.op is None or "cta_group" not in OPS[work.op].params:
+    """CTAs that one MMA of the work spans; a work that is only a role may say it, too."""
+    if work.op is not None and "cta_group" not in OPS[work.op].params:
         return 1
     written = work.args.get("cta_group", 1)
     value = constant(written.expr, env) if isinstance(written, Placed) else written

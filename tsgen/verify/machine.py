@@ -8,6 +8,7 @@ first item an opcode; `tsgen.verify.code` writes them, `tsgen.verify.run` execut
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, NamedTuple
 
 from tsgen.diagnostics import Span
@@ -75,7 +76,7 @@ class Item(NamedTuple):
     slot: int
     back: int
     write: bool
-    boxes: tuple[Box, ...]  # by iteration, repeating
+    boxes: tuple[int, ...]  # indices into System.boxes, by iteration, repeating
     spread: str | None  # accesses of equal spread and box touch the same elements in the same threads
 
 
@@ -206,6 +207,61 @@ class System:
     value_users: dict[int, set[int]] = field(default_factory=dict)  # barrier -> agents that must know its completions
     reached: set[int] = field(default_factory=set)  # first barriers of rings that somebody arrives at
     fixed_rings: frozenset[int] = frozenset()  # rings whose stages are not interchangeable: their bytes are shared
-    overlap: dict[tuple[int, Box, int, Box], bool] = field(default_factory=dict)
+    boxes: list[Box] = field(default_factory=lambda: [()])
     ranges: dict[int, tuple[int, int, tuple[int, ...], int]] = field(default_factory=dict)
+    _box_index: dict[Box, int] = field(default_factory=lambda: {(): 0})
+    _relations: dict[tuple[int, ...], bool] = field(default_factory=dict)
     tile_unknowns: dict[str, int] = field(default_factory=dict)  # queue -> unknown: how many tiles a CTA gets
+
+    # ---- windows: relations between boxes, remembered --------------------------------------------------------
+
+    def box(self, box: Box) -> int:
+        """The index of a window."""
+        index = self._box_index.get(box)
+        if index is None:
+            index = self._box_index[box] = len(self.boxes)
+            self.boxes.append(box)
+        return index
+
+    def covers(self, a: int, b: int) -> bool:
+        """Whether window a contains window b of the same cell."""
+        found = self._relations.get((a, b))
+        if found is None:
+            x, y = self.boxes[a], self.boxes[b]
+            inside = len(x) <= len(y) and all(p[0] <= q[0] and q[1] <= p[1] for p, q in zip(x, y, strict=False))
+            found = self._relations[a, b] = not x or (bool(y) and inside)
+        return found
+
+    def overlaps(self, a: int, b: int) -> bool:
+        """Whether two windows of one cell have an element in common."""
+        if a == b or not a or not b:
+            return True
+        found = self._relations.get((a, b, 0))
+        if found is None:
+            pairs = zip(self.boxes[a], self.boxes[b], strict=False)
+            found = self._relations[a, b, 0] = all(p[0] < q[1] and q[0] < p[1] for p, q in pairs)
+        return found
+
+    def share_bytes(self, cell: int, box: int, other: int, other_box: int) -> bool:
+        """Whether windows of two cells have bytes (columns of tensor memory) in common, by their hulls."""
+        key = (cell, box, other, other_box)
+        found = self._relations.get(key)
+        if found is None:
+            start, end = self._hull(cell, self.boxes[box])
+            other_start, other_end = self._hull(other, self.boxes[other_box])
+            found = self._relations[key] = start < other_end and other_start < end
+        return found
+
+    def _hull(self, cell: int, box: Box) -> tuple[int, int]:
+        start, width, shape, size = self.ranges[cell]
+        if not box:
+            return start, start + size
+        if width < 0:  # tensor memory: columns of 32 bits, rows are lanes
+            low, high = box[len(shape) - 1]
+            return start + low * -width // 32, start + -(-high * -width // 32)
+        first = last = 0
+        for (low, high), i in zip(box, range(len(shape)), strict=False):
+            step = prod(shape[i + 1 :])
+            first += low * step
+            last += (high - 1) * step
+        return start + first * width // 8, start + -(-(last + 1) * width // 8)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Finding, check
-from tsgen.model.kernel import Kernel
+from tsgen.model.kernel import Kernel, Pipeline, Resource
 from tsgen.model.pipelines import PIPELINES
+from tsgen.verify.spread import role_only
 
 
 @check("TS320", "byte-count")
@@ -58,10 +59,17 @@ def bytes_differ(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Findi
 
 @check("TS322", "bytes-per-warp")
 def bytes_per_warp(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
-    """`num_bytes_per_warp_per_cta` times the warps (and CTAs of a pair) is not the number of bytes of a stage."""
+    """`num_bytes_per_warp_per_cta` times the warps (and CTAs of a pair) is not the number of bytes of a stage.
+
+    It is needed only where several warps or CTAs fill a stage together with works that have no code yet: then nothing
+    else says how the bytes are shared.
+    """
     for resource in kernel.resources.values():
         p = resource.pipeline
-        if p is None or p.num_bytes_per_warp_per_cta is None:
+        if p is None or resource.queue is not None or not PIPELINES[p.type].counts_bytes:
+            continue
+        if p.num_bytes_per_warp_per_cta is None:
+            yield from _needed(resource, p, uses)
             continue
         warps = sum(i.num_warps for _, i in uses.parties(resource.name, "commit")) or 1
         pair = 2 if resource.name in uses.pair else 1
@@ -74,6 +82,17 @@ def bytes_per_warp(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fin
                 p.spans.get("num_bytes_per_warp_per_cta", p.span),
                 f"write {total // (warps * pair)}, or leave it out" if total % (warps * pair) == 0 else "leave it out",
             )
+
+
+def _needed(resource: Resource, pipeline: Pipeline, uses: Uses) -> Iterator[Finding]:
+    shared = resource.name in uses.pair or any(i.num_warps > 1 for _, i in uses.parties(resource.name, "commit"))
+    written = [w for w in resource.works.values() if w.role == "producer"]
+    if shared and pipeline.num_bytes is not None and written and all(role_only(w) for w in written):
+        yield Finding(
+            f"`{resource.name}` is filled by several warps or CTAs together: `num_bytes_per_warp_per_cta` is missing",
+            pipeline.span,
+            "write it, or give the works their `op`: then it is derived",
+        )
 
 
 CHECKS = (byte_count, bytes_differ, bytes_per_warp)

@@ -12,6 +12,7 @@ from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.unfold import Node
 from tsgen.derive.uses import peer_axis
 from tsgen.model.kernel import Group, Pipeline, Resource
+from tsgen.model.pipelines import PIPELINES
 from tsgen.model.steps import CallStep
 from tsgen.verify.build import Builder
 from tsgen.verify.machine import (
@@ -117,6 +118,10 @@ class Pipes:
             return
         slots = tuple(self.slot(n, node.instance) + role for n in names)
         stride = resource.pipeline.interleave_stride[role]
+        if self._silenced(resource, resource.pipeline, method):
+            if method == step.method:
+                self._emit(ARRIVE, (), slots, ring.stages, stride, 0, CARRY_NOTHING, -1, 0, -1, self.ref(step))
+            return
         if method in ("acquire", "wait"):
             lag = 1 if method == "acquire" else 0
             side = ring.empty if method == "acquire" else ring.full
@@ -131,6 +136,18 @@ class Pipes:
             self._commit(step, resource, resource.pipeline, ring, slots, stride)
         else:
             self._release(step, resource, resource.pipeline, ring, slots, stride)
+
+    def _silenced(self, resource: Resource, pipeline: Pipeline, method: str) -> bool:
+        """Whether only the leader of a pair does a step, and this is the other CTA: then the position moves alone.
+        Both CTAs of a pair fill its TMA rings, whoever counts the bytes."""
+        if self.pair(resource.name, self.agent.cta)[0] == self.agent.cta:
+            return False
+        if method in ("acquire", "commit"):
+            return "cta_leader" in (pipeline.producer_signaling or "") and PIPELINES[pipeline.type].producer == "umma"
+        mode = pipeline.consumer_signaling or ""
+        if method == "wait":
+            mode = pipeline.consumer_wait_signaling or mode
+        return "cta_leader" in mode and PIPELINES[pipeline.type].consumer == "umma"
 
     def _emit(self, *ins: object) -> None:
         self.agent.code.append(ins)

@@ -36,7 +36,9 @@ def _words(story: Story, what: str) -> Finding:
     when = story.when()
     missing = "nothing orders the two"
     help: str | None = "order them with a pipeline, or with a named barrier that both tasks pass"
-    siblings = story.system.agents[p.agent].task is story.system.agents[p.other].task
+    mine_agent, other_agent = story.system.agents[p.agent], story.system.agents[p.other]
+    siblings = mine_agent.task is other_agent.task and mine_agent.cta == other_agent.cta
+    siblings = siblings and mine_agent.instance is other_agent.instance
     if other_engine != SYNC and (same or siblings):
         name = ENGINE_NAMES[other_engine]
         missing = f"the first may still be under way: it ends at {_ENDS[name]}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 
 from tsgen.derive.memory import instance_name, instances
 from tsgen.derive.model import Derived
@@ -126,35 +125,3 @@ def union(a: Box, b: Box) -> Box:
     if not a or not b:
         return ()
     return tuple((min(x[0], y[0]), max(x[1], y[1])) for x, y in zip(a, b, strict=True))
-
-
-def boxes_overlap(a: Box, b: Box) -> bool:
-    """Whether two windows of one cell have an element in common."""
-    return all(x[0] < y[1] and y[0] < x[1] for x, y in zip(a, b, strict=False))
-
-
-def covers(a: Box, b: Box) -> bool:
-    """Whether window a contains window b of the same cell."""
-    return not a or (len(a) <= len(b) and all(x[0] <= y[0] and y[1] <= x[1] for x, y in zip(a, b, strict=False)))
-
-
-def bytes_overlap(system: System, cell: int, box: Box, other: int, other_box: Box) -> bool:
-    """Whether windows of two different cells have bytes (or columns of tensor memory) in common, by their hulls."""
-    start, end = _hull(system, cell, box)
-    other_start, other_end = _hull(system, other, other_box)
-    return start < other_end and other_start < end
-
-
-def _hull(system: System, cell: int, box: Box) -> tuple[int, int]:
-    start, width, shape, size = system.ranges[cell]
-    if not box:
-        return start, start + size
-    if width < 0:  # tensor memory: columns of 32 bits, rows are lanes
-        low, high = box[len(shape) - 1]
-        return start + low * -width // 32, start + -(-high * -width // 32)
-    first = last = 0
-    for (low, high), i in zip(box, range(len(shape)), strict=False):
-        step = prod(shape[i + 1 :])
-        first += low * step
-        last += (high - 1) * step
-    return start + first * width // 8, start + -(-(last + 1) * width // 8)

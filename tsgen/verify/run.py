@@ -47,12 +47,12 @@ from tsgen.verify.machine import (
     System,
     Test,
 )
-from tsgen.verify.regions import boxes_overlap, bytes_overlap, covers
 from tsgen.verify.state import GRID, Decision, Problem, Record, State, Wait
 from tsgen.verify.symbols import Linear
 from tsgen.verify.works import CONSUME, PRODUCE
 
 PROXY_PRODUCER = 1
+_IN_ORDER = (WGMMA, TCGEN05)  # engines that do what one agent gives them in order
 
 
 class Runner:
@@ -418,74 +418,84 @@ class Runner:
         return st.position[ins[2][0]] if ins[0] in (WAIT, TRY, ARRIVE) else -1
 
     def _access(self, st: State, a: int, ins: Instruction) -> Problem | None:
-        """Checks the accesses of a step against those that may still be under way, and remembers them."""
+        """Checks the accesses of a step against those that may still be under way, and remembers them.
+
+        A record is dropped if a later access stands for it: what conflicts with it conflicts with the later one, too, and
+        is ordered after it if it is ordered after the later one. So the later one covers its window, and has the same
+        spread (else it would be let off where its threads own the same elements), or none.
+        """
         _, items, _, engine, ref = ins
+        system = self.system
         known = st.known[a]
-        agent = self.system.agents[a]
+        twin = system.agents[a].twin
         token = 1 << st.tokens
-        st.tokens += 2 if agent.twin else 1
-        aliases = self.system.aliases
+        st.tokens += 2 if twin else 1
+        covers, overlaps, aliases, cells = system.covers, system.overlaps, system.aliases, st.cells
         for base, stages, slot, back, write, boxes, spread in items:
             cell = base if slot < 0 else base + (st.position[slot] - back) % stages
             box = boxes[0] if len(boxes) == 1 else boxes[st.iteration[a] % len(boxes)]
-            records = st.cells[cell]
             kept = []
-            for r in records:
-                if r.agent == a:
-                    ordered = r.engine == SYNC or bool(known & r.token) or (engine == r.engine in (WGMMA, TCGEN05))
-                    if ordered and agent.twin and (write or r.write) and not self._aligned(r, spread, box, write):
-                        ordered = bool(known & (r.token << 1))
+            for r in cells[cell]:
+                before, by, wrote, other_box, other_engine, other_spread, _ = r
+                if by == a:
+                    ordered = other_engine == SYNC or known & before or (engine == other_engine and engine in _IN_ORDER)
+                    if twin and ordered and (write or wrote) and not known & before << 1:
+                        ordered = spread is not None and spread == other_spread
+                        ordered = ordered and (box == other_box or spread.startswith("warp "))
                 else:
-                    ordered = bool(known & r.token)
-                if not ordered and (write or r.write) and (not box or not r.box or boxes_overlap(box, r.box)):
-                    sibling = r.agent != a and self._siblings(a, r.agent)
-                    if not (sibling and self._aligned(r, spread, box, write)):
-                        return Problem("race", a, ref, cell, r.agent, r.ref, (write, r.write, engine, r.engine, cell))
-                same = r.agent == a and r.box == box and r.engine == engine and r.write == write and r.spread == spread
-                # A later access that conflicts with r conflicts with this one, too, and is ordered after r if it is
-                # ordered after this one; unless it is let off here because its threads own the same elements.
-                stronger = write and covers(box, r.box) and (spread is None or spread == r.spread)
-                if not (ordered and (stronger or same)):
-                    kept.append(r)
-            for other in aliases.get(cell, ()):
-                for r in st.cells[other]:
-                    if (write or r.write) and not known & r.token and self._bytes(cell, box, other, r.box):
-                        lanes = spread == r.spread == "lanes" and self._siblings(a, r.agent) and r.agent != a
-                        own = r.agent == a and (r.engine == SYNC or engine == r.engine in (WGMMA, TCGEN05))
-                        if not lanes and not own:
-                            data = (write, r.write, engine, r.engine, cell, other)
-                            return Problem("alias", a, ref, cell, r.agent, r.ref, data)
+                    ordered = known & before
+                if ordered:
+                    same_spread = spread == other_spread
+                    if write:
+                        if (same_spread or spread is None) and (box == other_box or covers(box, other_box)):
+                            continue
+                    elif same_spread and by == a and not wrote and box == other_box and engine == other_engine:
+                        continue
+                elif (write or wrote) and overlaps(box, other_box):
+                    owned = spread is not None and spread == other_spread and by != a and self._siblings(a, by)
+                    if not (owned and (box == other_box or spread.startswith("warp "))):
+                        return Problem("race", a, ref, cell, by, r.ref, (write, wrote, engine, other_engine, cell))
+                kept.append(r)
+            if cell in aliases:
+                problem = self._aliased(st, a, ins, cell, box, write, spread)
+                if problem is not None:
+                    return problem
             kept.append(Record(token, a, write, box, engine, spread, ref))
-            st.cells[cell] = tuple(kept)
+            cells[cell] = tuple(kept)
         if engine == SYNC:
-            st.known[a] |= token
-            if agent.twin:
+            st.known[a] = known | token
+            if twin:
                 st.twin[a] |= token << 1
         elif engine != TX:
             row = list(st.engines[a])
             groups = (*row[engine], token)
-            keep = agent.groups.get(engine, 0) + 1
+            keep = system.agents[a].groups.get(engine, 0) + 1
             if len(groups) > keep:  # older groups complete together
                 groups = (groups[0] | groups[1], *groups[2:])
             row[engine] = groups
             st.engines[a] = tuple(row)
         return None
 
+    def _aliased(
+        self, st: State, a: int, ins: Instruction, cell: int, box: int, write: bool, spread: str | None
+    ) -> Problem | None:
+        """Checks an access against those to other fields with the same bytes."""
+        known, engine = st.known[a], ins[3]
+        for other in self.system.aliases[cell]:
+            for r in st.cells[other]:
+                if (write or r.write) and not known & r.token and self.system.share_bytes(cell, box, other, r.box):
+                    if r.agent == a:
+                        fine = r.engine == SYNC or (engine == r.engine and engine in _IN_ORDER)
+                    else:
+                        fine = spread == r.spread == "lanes" and self._siblings(a, r.agent)
+                    if not fine:
+                        data = (write, r.write, engine, r.engine, cell, other)
+                        return Problem("alias", a, ins[4], cell, r.agent, r.ref, data)
+        return None
+
     def _siblings(self, a: int, b: int) -> bool:
         x, y = self.system.agents[a], self.system.agents[b]
         return x.task is y.task and x.instance is y.instance and x.cta == y.cta
-
-    @staticmethod
-    def _aligned(r: Record, spread: str | None, box: Any, write: bool) -> bool:
-        """Whether warps of one task touch the same elements in the same threads."""
-        return spread is not None and r.spread == spread and (r.box == box or spread.startswith("warp "))
-
-    def _bytes(self, cell: int, box: Any, other: int, other_box: Any) -> bool:
-        key = (cell, box, other, other_box)
-        found = self.system.overlap.get(key)
-        if found is None:
-            found = self.system.overlap[key] = bytes_overlap(self.system, *key)
-        return found
 
     def _bracket(self, st: State, a: int, ins: Instruction) -> Problem | None:
         position = st.position

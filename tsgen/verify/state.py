@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
-from tsgen.verify.machine import Box, System
+from tsgen.verify.machine import System
 
 GRID = 1  # the token of a griddepcontrol.wait
 ALWAYS = 2  # the token of what everybody knows
@@ -20,7 +20,7 @@ class Record(NamedTuple):
     token: int
     agent: int
     write: bool
-    box: Box
+    box: int
     engine: int
     spread: str | None
     ref: int

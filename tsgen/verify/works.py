@@ -37,6 +37,7 @@ from tsgen.verify.spread import elected, engine_of, spread_of
 _ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
 _MAX_PERIOD = 64
 PRODUCE, CONSUME, PROXY = range(3)  # kinds of brackets
+WHOLE = (0,)  # the window of a whole field
 OWN = "warp registers"  # spread of registers: no other warp has them
 
 
@@ -92,6 +93,8 @@ class Works:
             elected(self.kernel, work) and work.scope != "warp" and (self.agent.kind == "rest" or self.agent.lane > 0)
         )
         ref = self.ref(step)
+        if self._joint(work, work_env(self.kernel, node, work)) and self.b.pair(self.agent.cta)[0] != self.agent.cta:
+            return  # the leader issues for both
         self._brackets(work, node, ref)
         if idle:
             return
@@ -127,12 +130,12 @@ class Works:
             items, transfers = [], []
             for cta in range(self.system.ctas):
                 base, _ = self.layout.response(cta, step.target, ring.stages)
-                items.append(Item(base, ring.stages, slot + ACQUIRE, 1, True, ((),), None))
+                items.append(Item(base, ring.stages, slot + ACQUIRE, 1, True, WHOLE, None))
                 transfers.append((ring.full[cta], slot + ACQUIRE, ring.stages, 1, 16))
             self._emit(ACCESS, tuple(items), tuple(transfers), TX, ref)
         else:
             base, _ = self.layout.response(self.agent.cta, step.target, ring.stages)
-            self._emit(ACCESS, (Item(base, ring.stages, slot + WAIT, 1, False, ((),), None),), (), SYNC, ref)
+            self._emit(ACCESS, (Item(base, ring.stages, slot + WAIT, 1, False, WHOLE, None),), (), SYNC, ref)
 
     def _emit(self, *ins: object) -> None:
         self.agent.code.append(ins)
@@ -207,7 +210,8 @@ class Works:
             if (ref.resource, ref.name) not in self.registers:
                 return []
             cell, _ = self.layout.private(self.index, ref.resource, ref.name)
-            return [Item(cell, 1, -1, 0, write, self._boxes(work, ref, owner.fields[ref.name], node), OWN)]
+            boxes = tuple(map(self.system.box, self._boxes(work, ref, owner.fields[ref.name], node)))
+            return [Item(cell, 1, -1, 0, write, boxes, OWN)]
         env = work_env(self.kernel, node, work)
         instance = self._instance(work, ref, node, env)
         if owner.kind not in ("smem", "tmem") or not 0 <= instance < instances(owner):
@@ -216,7 +220,7 @@ class Works:
         field = root(self.kernel, written)
         view = written.view
         at = instance if view is None or view.instance is None else index_of(view.instance, env)
-        boxes = self._boxes(work, ref, field, node) if view is None or view.window is None else ((),)
+        windows = self._boxes(work, ref, field, node) if view is None or view.window is None else ((),)
         slot, back, count = self._position(ref.resource, instance, self._producer_side(work, ref, write, instance))
         target = self.kernel.resources[field.owner]
         count = min(count, stages(target))
@@ -227,7 +231,7 @@ class Works:
         found = []
         for cta, part, of in parts:
             cell, _ = self.layout.shared(cta, field.owner, at if target.each is not None else 0, field.name)
-            cut = tuple(self._part(b, field, part, of) for b in boxes)
+            cut = tuple(self.system.box(self._part(b, field, part, of)) for b in windows)
             found.append(Item(cell, count, slot if stages(target) > 1 or count > 1 else -1, back, write, cut, spread))
         return found
 
@@ -245,9 +249,14 @@ class Works:
                 return self._shares(copy)
         if work.op == "peer_store" and access.mode == "write":
             return [(c, 0, 1) for c in self.b.along(cta, {peer_axis(work)})]
-        if cta_group(work, env) == 2 and self._kind(access.ref) in ("smem", "tmem"):
+        if self._joint(work, env) and self._kind(access.ref) in ("smem", "tmem"):
             return [(c, 0, 1) for c in self.b.pair(cta)]
         return [(cta, 0, 1)]
+
+    def _joint(self, work: Work, env: Env) -> bool:
+        """Whether the tensor cores of a pair do the work together."""
+        engine = OPS[work.op].engine if work.op is not None else engine_of(self.kernel, work, work.engine or "generic")
+        return engine == "tcgen05" and cta_group(work, env) == 2
 
     def _shares(self, copy: CopyArg) -> list[tuple[int, int, int]]:
         assert copy.multicast is not None
