@@ -54,9 +54,17 @@ def _registers(kernel: Kernel, derived: Derived, format: str) -> str:
     return dumps(asdict(b)) if format == "json" else registers.registers_text(b)
 
 
+def _timeline(kernel: Kernel, derived: Derived, format: str) -> str:
+    from tsgen.show import timeline
+
+    t = timeline.timeline(kernel, derived)
+    return dumps(asdict(t)) if format == "json" else timeline.timeline_text(t)
+
+
 VIEWS: Mapping[str, View] = {
     "schedule": View("the steps of every task, side by side", ("text", "html", "json"), _schedule),
     "graph": View("what flows into what, through which task", ("text", "mermaid", "html", "json"), _graph),
     "memory": View("the map of shared memory", ("text", "json"), _memory),
     "registers": View("the register budget of each warpgroup", ("text", "json"), _registers),
+    "timeline": View("a run of the schedule, step by step", ("text", "json"), _timeline),
 }
