@@ -76,8 +76,7 @@ def explore(
         if changed is None:
             continue
         merged |= changed
-        _, decision = min(needs, key=lambda n: (n[0], n[1].kind, n[1]))
-        for new in choices(system, st, decision):
+        for new in choices(system, st, first_need(needs)):
             if deepest is not None and new.cost > deepest:
                 closed = False
             elif new.cost > st.cost:
@@ -85,6 +84,11 @@ def explore(
             else:
                 queue.appendleft(new)
     return Verdict(None, None, states, runner.steps, closed)
+
+
+def first_need(needs: list[tuple[int, Decision]]) -> Decision:
+    """The decision to take first: that of the earliest tile, so that no agent runs ahead of the others."""
+    return min(needs, key=lambda n: (n[0], n[1].kind, n[1]))[1]
 
 
 def choices(system: System, st: State, decision: Decision) -> list[State]:

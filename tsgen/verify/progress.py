@@ -118,7 +118,7 @@ def unbalanced(story: Story) -> Finding:
     if p.kind == "uncommitted":
         ring, acquired, committed = p.data
         name = story.system.rings[ring].resource
-        words = f"{story.who(p.agent)} acquires {name} {_times(acquired)} and commits it {_times(committed)}"
+        words = f"{story.task(p.agent)} acquires {name} {_times(acquired)} and {_done('commit', committed)}"
         steps = [(p.agent, r) for r in story.steps_of(p.agent, name, ("acquire", "commit"))]
         return _left_over(story, words, steps)
     b = story.system.barriers[p.barrier]
@@ -126,22 +126,29 @@ def unbalanced(story: Story) -> Finding:
     full = [story.state.done[x + stage] for x in story.system.rings[ring].full if x in story.system.reached]
     empty = [story.state.done[x + stage] for x in story.system.rings[ring].empty if x in story.system.reached]
     filled, freed = max(full, default=0), max(empty, default=0)
-    steps = [(a, r) for a in story.agents for r in story.steps_of(a, b.resource, ("commit", "release", "wait"))]
-    words = f"at the end {story.stage(b)} was filled {_times(filled)} and released {_times(freed)}"
+    steps = [(a, r) for a in story.agents for r in story.steps_of(a, b.resource, ("release", "wait", "commit"))]
+    words = f"{story.stage(b)} was filled {_times(filled)} and {_done('release', freed)} when all tasks have ended"
     if filled == freed:
-        words = f"at the end a phase of {story.stage(b)} is half complete: not every task that should has arrived"
+        words = f"a phase of {story.stage(b)} is half complete when all tasks have ended"
     return _left_over(story, words, steps)
 
 
 def _left_over(story: Story, words: str, steps: list[tuple[int, int]]) -> Finding:
-    places = list(dict.fromkeys((story.step(r).span, story.step(r).text, story.who(a)) for a, r in steps))
-    related = tuple(Related(f"`{text}` of {who}", span) for span, text, who in places[1:])
-    span = places[0][0] if places else story.system.kernel.span
-    return Finding(f"{words}{_ends(story)}", span, None, related[:3], story.timeline())
+    places = {story.step(r).span: f"`{story.step(r).text}` of {story.system.agents[a].task.name}" for a, r in steps}
+    spans = list(places) or [story.system.kernel.span]
+    related = tuple(Related(places[span], span) for span in spans[1:4])
+    when = story.when()
+    return Finding(f"{when + ', ' if when else ''}{words}", spans[0], None, related, story.timeline())
+
+
+def _done(verb: str, n: int) -> str:
+    past = {"commit": "commits it", "release": "released"}[verb]
+    never = {"commit": "never commits it", "release": "never released"}[verb]
+    return f"{past} {_times(n)}" if n else never
 
 
 def _times(n: int) -> str:
-    return "once" if n == 1 else "never" if n == 0 else f"{n} times"
+    return "once" if n == 1 else f"{n} times"
 
 
 @error("TS405", "stage-not-held")

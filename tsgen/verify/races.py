@@ -39,11 +39,15 @@ def _words(story: Story, what: str) -> Finding:
     mine_agent, other_agent = story.system.agents[p.agent], story.system.agents[p.other]
     siblings = mine_agent.task is other_agent.task and mine_agent.cta == other_agent.cta
     siblings = siblings and mine_agent.instance is other_agent.instance
-    if other_engine != SYNC and (same or siblings):
+    waited = p.data[6]
+    if other_engine != SYNC and siblings and waited and not same:
+        missing = f"{story.who(p.other)} has waited for the first, {story.who(p.agent)} cannot know"
+        help = "put a `sync` of a named barrier between the wait and the second"
+    elif other_engine != SYNC and not waited:
         name = ENGINE_NAMES[other_engine]
         missing = f"the first may still be under way: it ends at {_ENDS[name]}"
-        help = f"put {_ENDS[name]} in between"
-        if not same or p.kind == "twin":
+        help = f"put {_ENDS[name]} in between" if same or siblings else f"{_ENDS[name]} before the stage is handed on"
+        if siblings and not same:
             help += ", and a `sync` of a named barrier so that the other warps know, too"
     elif siblings:
         missing = "warps of a task are ordered with each other only by barriers and pipelines"

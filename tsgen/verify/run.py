@@ -454,7 +454,15 @@ class Runner:
                 elif (write or wrote) and overlaps(box, other_box):
                     owned = spread is not None and spread == other_spread and by != a and self._siblings(a, by)
                     if not (owned and (box == other_box or spread.startswith("warp "))):
-                        return Problem("race", a, ref, cell, by, r.ref, (write, wrote, engine, other_engine, cell))
+                        return Problem(
+                            "race",
+                            a,
+                            ref,
+                            cell,
+                            by,
+                            r.ref,
+                            (write, wrote, engine, other_engine, cell, -1, self._waited(st, r)),
+                        )
                 kept.append(r)
             if cell in aliases:
                 problem = self._aliased(st, a, ins, cell, box, write, spread)
@@ -489,9 +497,13 @@ class Runner:
                     else:
                         fine = spread == r.spread == "lanes" and self._siblings(a, r.agent)
                     if not fine:
-                        data = (write, r.write, engine, r.engine, cell, other)
+                        data = (write, r.write, engine, r.engine, cell, other, self._waited(st, r))
                         return Problem("alias", a, ins[4], cell, r.agent, r.ref, data)
         return None
+
+    def _waited(self, st: State, r: Record) -> bool:
+        """Whether the agent that started an asynchronous access knows that it is over."""
+        return bool(st.known[r.agent] & r.token)
 
     def _siblings(self, a: int, b: int) -> bool:
         x, y = self.system.agents[a], self.system.agents[b]

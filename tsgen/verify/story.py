@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tsgen.diagnostics import Related, Span
-from tsgen.verify.explore import Verdict
+from tsgen.verify.explore import Verdict, first_need
 from tsgen.verify.machine import (
     ACCESS,
     ARM,
@@ -26,7 +26,7 @@ from tsgen.verify.run import Runner
 from tsgen.verify.state import Decision, Problem, State
 
 ROWS = 10  # of a timeline
-WIDTH = 34  # of its columns
+COLUMNS = 4
 _SHOWN = {WAIT, ARRIVE, ACCESS, COMPLETE, NAMED_ARRIVE, NAMED_WAIT, GRID_WAIT, GRID_LAUNCH}
 
 
@@ -41,6 +41,7 @@ class Story:
         self.problem: Problem = verdict.problem
         self.state: State = verdict.state
         self.decisions = decisions(verdict.state)
+        self.chain: list[int] = []  # agents of a deadlock, in the order of the telling
 
     # ---- names -------------------------------------------------------------------------------------------------
 
@@ -126,19 +127,28 @@ class Story:
         return ins[1] + p % ins[3], p // ins[3] - ins[5], ins
 
     def suppliers(self, b: int, phase: int) -> Iterator[tuple[int, int, bool]]:
-        """Agents that arrive at a barrier, the step they do it with, and whether they still owe it for the phase."""
+        """Agents that arrive at a barrier, the step they do it with, and whether they still owe it for the phase. Steps
+        that say most come first: works that write the bytes, then commits and releases, then armings."""
         info = self.system.barriers[b]
         first = b - info.stage
+        due = phase * (self._stages(info)) + info.stage
+        found: list[tuple[int, int, int, bool]] = []
         for a in self.agents:
             for ins in self.system.agents[a].code:
                 if ins[0] in (ARRIVE, ARM) and first in ins[1]:
-                    yield a, ins[-1], self.state.position[ins[2][0]] <= phase * ins[3] + info.stage
+                    found.append((1 if ins[0] == ARRIVE else 2, a, ins[-1], self.state.position[ins[2][0]] <= due))
                 elif ins[0] == NAMED_ARRIVE and ins[1] == b:
-                    yield a, ins[-1], self.state.position[ins[2]] <= phase
+                    found.append((1, a, ins[-1], self.state.position[ins[2]] <= phase))
                 elif ins[0] == ACCESS:
-                    for base, slot, stages, back, _ in ins[2]:
+                    for base, slot, _, back, _ in ins[2]:
                         if base == first:
-                            yield a, ins[-1], self.state.position[slot] - back <= phase * stages + info.stage
+                            found.append((0, a, ins[-1], self.state.position[slot] - back <= due))
+        for _, a, ref, owes in sorted(found, key=lambda f: f[0]):
+            yield a, ref, owes
+
+    def _stages(self, info: BarrierInfo) -> int:
+        pipeline = self.system.kernel.resources[info.resource].pipeline
+        return pipeline.num_stages if pipeline is not None else 1
 
     def steps_of(self, a: int, resource: str, methods: tuple[str, ...]) -> list[int]:
         """Steps of an agent with those methods on a resource, in the order of the methods."""
@@ -152,35 +162,41 @@ class Story:
                         found.append(ins[-1])
         return found
 
+    def task(self, a: int) -> str:
+        """The agent's task, whichever of its warps it is."""
+        agent = self.system.agents[a]
+        return f"{agent.name} in CTA {agent.cta}" if self.system.ctas > 1 else agent.name
+
     def cycle(self) -> tuple[list[str], list[Related], Span]:
         """Sentences of a deadlock, places that belong to it, and where it is reported."""
-        stuck = self.stuck()
-        a = min(stuck, key=lambda x: (self.system.agents[x].cta, self.system.agents[x].kind == "rest", x))
-        seen: list[int] = []
+        a = min(self.stuck(), key=lambda x: (self.system.agents[x].cta, self.system.agents[x].kind == "rest", x))
+        self.chain = []
+        names: list[str] = []
         sentences: list[str] = []
         related: list[Related] = []
-        while a not in seen:
-            seen.append(a)
+        while self.task(a) not in names:
+            self.chain.append(a)
+            names.append(self.task(a))
             b, phase, ins = self.waits_for(a)
             info = self.system.barriers[b]
             owing = list(dict.fromkeys((x, r) for x, r, owes in self.suppliers(b, phase) if owes))
             verb = {"full": "filled", "empty": "released", "named": "joined"}[info.side]
-            if len(seen) > 1:
-                related.append(Related(f"{self.who(a)} waits for {self.wanted(info)}", self.span(ins[-1])))
-            head = f"{self.who(a)} waits at {self.line(ins[-1])} for {self.wanted(info)}"
+            if len(names) > 1:
+                related.append(Related(f"{self.task(a)} waits for {self.wanted(info)}", self.span(ins[-1])))
+            head = f"{self.task(a)} waits at {self.line(ins[-1])} for {self.wanted(info)}"
             if not owing:
                 sentences.append(f"{head}, {self._short(b, phase)}")
                 break
             blocked = [(x, r) for x, r in owing if self.state.pc[x] >= 0]
-            following = [(x, r) for x, r in blocked if x in seen] or blocked or owing
-            x, r = following[0]
-            related.append(Related(f"{verb} here by {self.who(x)}", self.span(r)))
-            sentences.append(f"{head} ({verb} at {self.line(r)} by {self.who(x)})")
+            x, r = next((p for p in blocked if self.task(p[0]) in names), (blocked or owing)[0])
+            related.append(Related(f"{verb} here by {self.task(x)}", self.span(r)))
+            sentences.append(f"{head} ({verb} at {self.line(r)} by {self.task(x)})")
             if self.state.pc[x] < 0:
-                sentences.append(f"{self.who(x)} has ended")
+                sentences.append(f"{self.task(x)} has ended")
+                self.chain.append(x)
                 break
             a = x
-        first = self.waits_for(seen[0])[2]
+        first = self.waits_for(self.chain[0])[2]
         return sentences, _distinct(related), self.span(first[-1])
 
     def _short(self, b: int, phase: int) -> str:
@@ -192,48 +208,67 @@ class Story:
         if have == info.need and missing:
             words = f"{missing} bytes more were announced than written" if missing > 0 else f"{-missing} bytes too many"
             return f"whose barrier has all arrivals, but {words}"
-        return f"whose barrier expects {info.need} arrivals and gets {have}"
+        return f"whose barrier expects {info.need} arrival{'s' if info.need > 1 else ''} and gets {have or 'none'}"
 
     # ---- timeline ----------------------------------------------------------------------------------------------
 
     def timeline(self) -> tuple[str, ...]:
-        """The last steps before the end, a column for each task, newest last."""
+        """The last steps before the end, a column for each task that is involved, newest last."""
         log = self._replay()
-        columns = self._columns(log)
-        if not columns:
-            return ()
-        rows: list[tuple[int, str]] = []
-        for a, pc, iteration, tile, position in log:
-            ins = self.system.agents[a].code[pc]
-            if a in columns and ins[0] in _SHOWN:
-                text = self._cell(a, pc, iteration, tile, position)
-                if rows and rows[-1] == (a, text):
-                    continue
-                rows.append((a, text))
-        rows = rows[-ROWS:]
-        for a in columns:
-            if self.state.pc[a] >= 0 and self.problem.kind == "deadlock":
-                _, _, ins = self.waits_for(a)
-                rows.append((a, f"{self.step(ins[-1]).text} ← waits"))
-        width = min(WIDTH, max([len(t) for _, t in rows] + [len(self.who(a)) for a in columns]))
-        lines = ["  ".join(self.who(a)[:width].ljust(width) for a in columns).rstrip()]
-        lines.append("  ".join("-" * width for _ in columns))
-        for a, text in rows:
-            cells = [(text if a == c else "")[:width].ljust(width) for c in columns]
-            lines.append("  ".join(cells).rstrip())
-        return tuple(lines)
-
-    def _columns(self, log: list[tuple[Any, ...]]) -> list[int]:
-        involved = {self.problem.agent, self.problem.other}
+        columns = self._columns()
+        last = {entry: i for i, entry in enumerate(log)}  # a step that had to wait is tried again: show the last try
+        tried = [entry for i, entry in enumerate(log) if last[entry] == i]
+        rows = [(a, self._cell(a, pc, *where)) for a, pc, *where in tried if a in columns and self._shown(a, pc)][
+            -ROWS:
+        ]
         if self.problem.kind == "deadlock":
-            involved = set(self.stuck())
-        for a, *_ in reversed(log):
-            if len(involved) >= 3:
-                break
-            involved.add(a)
-        found = sorted(a for a in involved if a >= 0)
-        lead = [a for a in found if self.system.agents[a].kind != "rest"] if len(found) > 4 else found
-        return lead[:4]
+            rows = [row for row in rows if row[0] not in columns or not self._waiting(*row)]
+            for a in columns:
+                stuck = self.state.pc[a] >= 0
+                rows.append((a, f"{self.step(self.waits_for(a)[2][-1]).text} ← waits" if stuck else "(ended)"))
+        if not rows:
+            return ()
+        names = {a: self._heading(a) for a in columns}
+        widths = {a: max([len(names[a]), *(len(t) for c, t in rows if c == a)]) for a in columns}
+        lines = ["  ".join(names[a].ljust(widths[a]) for a in columns), "  ".join("-" * widths[a] for a in columns)]
+        for a, text in rows:
+            lines.append("  ".join((text if a == c else "").ljust(widths[c]) for c in columns))
+        return tuple(line.rstrip() for line in lines)
+
+    def _columns(self) -> list[int]:
+        """The agents that a reader must see: those of the race, or those that are stuck (one of each task)."""
+        p = self.problem
+        if p.kind != "deadlock":
+            return sorted({a for a in (p.agent, p.other) if a >= 0})
+        found: dict[str, int] = {}
+        for a in (*self.chain, *self.stuck()):
+            found.setdefault(self.task(a), a)
+        return sorted(list(found.values())[:COLUMNS])
+
+    def _shown(self, a: int, pc: int) -> bool:
+        return self.system.agents[a].code[pc][0] in _SHOWN
+
+    def _waiting(self, a: int, text: str) -> bool:
+        """Whether a row is the step that the agent is stuck at, which stands at the end anyway."""
+        return (
+            self.state.pc[a] >= 0
+            and text.startswith(f"{self.step(self.waits_for(a)[2][-1]).text} [")
+            and self._last_text(a) == text
+        )
+
+    def _last_text(self, a: int) -> str:
+        return self._cell(a, self.state.pc[a], self.state.iteration[a], self.state.tile[a], self._position(a))
+
+    def _position(self, a: int) -> int:
+        ins = self.system.agents[a].code[self.state.pc[a]]
+        return self.state.position[ins[2][0]] if ins[0] == WAIT else -1
+
+    def _heading(self, a: int) -> str:
+        agent = self.system.agents[a]
+        kind = {"lead": " (elected warp)", "rest": " (other warps)", "lane": f" (warp {agent.lane})"}.get(
+            agent.kind, ""
+        )
+        return agent.name + kind + (f" CTA {agent.cta}" if self.system.ctas > 1 else "")
 
     def _cell(self, a: int, pc: int, iteration: int, tile: int, position: int) -> str:
         agent = self.system.agents[a]
@@ -249,20 +284,26 @@ class Story:
         return f"{text} [{', '.join(marks)}]" if marks else text
 
     def _replay(self) -> list[tuple[Any, ...]]:
-        """The same run again, with everything chosen beforehand, and each step noted."""
+        """The same run again, with the same choices, and each step noted."""
         runner = Runner(self.system, self.agents, self.fixed)
         runner.log = []
         st = State(self.system)
-        for decision, value in self.decisions:
-            if decision.kind == "value":
-                st.exact[decision] = value
+        chosen = dict(self.decisions)
+        while True:
+            problem, needs = runner.run(st)
+            if problem is not None or not needs:
+                return runner.log
+            decision = first_need(needs)
+            if decision.kind != "value":
+                if decision not in chosen:
+                    return runner.log
+                st.decided[decision] = bool(chosen[decision])
+            elif chosen.get(decision) == st.low[decision]:
+                st.exact[decision] = st.low.pop(decision)
+            elif decision not in chosen and st.low[decision] >= self.state.low.get(decision, 0):
+                return runner.log
             else:
-                st.decided[decision] = bool(value)
-        for decision, value in self.state.low.items():
-            if decision not in st.exact:
-                st.low[decision] = value
-        runner.run(st)
-        return runner.log
+                st.low[decision] += 1
 
 
 def decisions(st: State) -> list[tuple[Decision, int]]:
