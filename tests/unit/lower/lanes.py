@@ -22,8 +22,11 @@ def product(x: Nested) -> int:
     return x if isinstance(x, int) else int(np.prod([product(i) for i in x], dtype=np.int64))
 
 
-def offset(coordinate: int, shape: Nested, stride: Nested) -> int:
-    """Offset of a linear coordinate in a nested mode, leftmost fastest."""
+def offset(coordinate: Any, shape: Nested, stride: Nested) -> int:
+    """Offset of a coordinate in a nested mode: nested itself, or linear, leftmost fastest."""
+    if isinstance(coordinate, tuple):
+        assert isinstance(shape, tuple) and isinstance(stride, tuple)
+        return sum(offset(c, n, s) for c, n, s in zip(coordinate, shape, stride, strict=True))
     if isinstance(shape, int):
         assert isinstance(stride, int) and 0 <= coordinate < shape
         return coordinate * stride
@@ -62,19 +65,22 @@ class Tensor:
     def iterator(self) -> SimpleIterator:
         return SimpleIterator(self, self.start)
 
-    def place(self, index: tuple[int, ...]) -> int:
+    def place(self, index: tuple[Any, ...]) -> int:
         return self.start + sum(offset(i, n, s) for i, n, s in zip(index, self.shape, self.stride, strict=True))
 
     def __getitem__(self, index: Any) -> Any:
         index = index if isinstance(index, tuple) else (index,)
-        if any(i is None or isinstance(i, tuple) for i in index):
+        if any(i is None or (isinstance(i, tuple) and None in i) for i in index):
             return self.slice(index)
         return self.data[self.place(index)]
 
     def slice(self, index: tuple[Any, ...]) -> Tensor:
         start, shape, stride = self.start, [], []
         for i, n, s in zip(index, self.shape, self.stride, strict=True):
-            parts = ((i, n, s),) if not isinstance(i, tuple) else tuple(zip(i, n, s, strict=True))
+            parts = [(i, n, s)]
+            if isinstance(i, tuple):
+                assert isinstance(n, tuple) and isinstance(s, tuple)
+                parts = list(zip(i, n, s, strict=True))
             for at, extent, step in parts:
                 if at is None:
                     shape.append(extent)
@@ -169,7 +175,15 @@ def _layout(shape: Any, stride: Any = None) -> tuple[Any, Any]:
 
 
 def _size(x: Tensor, mode: list[int] | None = None) -> int:
-    return product(x.shape if mode is None else x.shape[mode[0]])
+    shape: Nested = x.shape
+    for m in mode or ():
+        assert isinstance(shape, tuple)
+        shape = shape[m]
+    return product(shape)
+
+
+def _registers(n: int, dtype: Any) -> Tensor:
+    return Tensor(np.zeros(n, np.float32), (n,), (1,))
 
 
 CUTE = SimpleNamespace(
@@ -179,6 +193,8 @@ CUTE = SimpleNamespace(
     make_layout=_layout,
     make_tensor=lambda it, layout: Tensor(it.tensor.data, layout[0], layout[1], it.start),
     local_tile=_local_tile,
+    make_rmem_tensor=_registers,
+    autovec_copy=lambda x, to: to.store(x.load()),
     arch=SimpleNamespace(
         fmax=np.fmax, fmin=np.fmin, rcp_approx=lambda x: np.float32(1) / x, shuffle_sync_bfly=_shuffle
     ),

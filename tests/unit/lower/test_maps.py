@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -129,26 +130,48 @@ class BiasOfLanes:
 @pytest.mark.parametrize(("q0", "len_q", "rows"), [(0, 128, 128), (5, 100, 400), (300, 64, 364), (0, 0, 10), (7, 1, 8)])
 def test_stores_from_registers(tmp_path: Path, q0: int, len_q: int, rows: int) -> None:
     """Rows of the sequence are written, all others left alone, whatever lies beyond them."""
-    scope = functions(module(tmp_path, ATTENTION, variant="varlen"), lanes=False)
+    text = module(tmp_path, ATTENTION, variant="varlen")
+    bound = " ".join(text[text.index("                store_pairs(") :].split())
+    assert "cutlass.min(Sq - (q0 + row0 + w * 64), len_q - row0 - w * 64), HEAD_DIM" in bound
+    scope = functions(text, lanes=False)
     heads, h = 3, 2
     o, lse = np.full(rows * heads * 128, 7.0, np.float32), np.full(heads * rows, 7.0, np.float32)
-    o_tensor = lanes.Tensor(o, (1, rows, heads, 128), (rows * heads * 128, heads * 128, 128, 1))
     lse_tensor = lanes.Tensor(lse, (1, heads, rows), (heads * rows, rows, 1))
     values, sums = tile(128, 128), tile(128, 1)[:, 0]
     for w in range(2):
         acc, row = scatter(values[64 * w :][:64]), row_values(64)
         for i in range(2):
             row.data[i] = sums[64 * w + FIRST_ROW + 8 * i]
+        left = min(rows - (q0 + w * 64), len_q - w * 64)
         for t in range(128):
             mine = {n: int(x[t]) for n, x in PLACE.items()}
             at = {"q0": q0, "row0": 0, "w": w, "h": h, "Sq": rows, "len_q": len_q, **mine}
-            run(scope, "o_write", o=o_tensor, acc_o=one_lane(acc, t), **at)
             run(scope, "lse_write", lse=lse_tensor, acc_lse=one_lane(row, t), **at)
+            start = (q0 + w * 64) * heads * 128 + h * 128
+            to = partition(lanes.Tensor(o, (), (), start), heads * 128, mine)
+            run(scope, "store_pairs", x=one_lane(acc, t), to=to, at=Coordinates(mine), rows=left, cols=128)
     want_o, want_lse = np.full((rows, heads, 128), 7.0, np.float32), np.full((heads, rows), 7.0, np.float32)
     want_o[q0 : q0 + len_q, h] = values[:len_q]
     want_lse[h, q0 : q0 + len_q] = sums[:len_q]
     assert np.array_equal(o.reshape(rows, heads, 128), want_o)
     assert np.array_equal(lse.reshape(heads, rows), want_lse)
+
+
+def partition(x: lanes.Tensor, row: int, thread: dict[str, int]) -> lanes.Tensor:
+    """A thread's part of a 64x128 tile of a global tensor, in the fragment's modes."""
+    start = x.start + thread["thread_row"] * row + thread["thread_col"]
+    return lanes.Tensor(x.data, ((2, 2, 16), 1, 1), ((1, 8 * row, 8), 0, 0), start)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """A thread's part of the tile's coordinates."""
+
+    thread: dict[str, int]
+
+    def __getitem__(self, index: Any) -> tuple[int, int]:
+        (e, half, n), _, _ = index
+        return self.thread["thread_row"] + 8 * half, self.thread["thread_col"] + 8 * n + e
 
 
 def one_lane(x: lanes.Tensor, t: int) -> lanes.Tensor:
