@@ -177,6 +177,7 @@ class TaskState:
         default_factory=dict
     )  # store -> map before it, loop, columns
     fragments: dict[tuple[str, str], str] = field(default_factory=dict)  # rmem field -> name
+    positions: dict[str, str] = field(default_factory=dict)  # row, col -> name of the thread's first one in a fragment
     guards: dict[int, str] = field(default_factory=dict)  # when block -> its outcome in a part of a split loop
     tile_windows: dict[object, Statement] = field(default_factory=dict)  # TMA windows that move with the tile
 
@@ -190,6 +191,12 @@ class TaskState:
     def define(self, name: str, text: str) -> None:
         """A name of the spec that is known from here on: a loop variable, an argument."""
         dict.__setitem__(self.used, name, text)
+
+    def thread_position(self, which: str) -> str:
+        """The name of the first row or column (`row`, `col`) of a WGMMA fragment that this thread owns part of."""
+        if which not in self.positions:
+            self.positions[which] = self.names.new(f"thread_{which}")
+        return self.positions[which]
 
     def is_fixed(self, name: str) -> bool:
         """Whether a name keeps its value while the task works on one tile."""

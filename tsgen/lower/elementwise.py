@@ -45,10 +45,12 @@ def join(*shapes: Shape) -> Shape:
 
 
 class Printer:
-    """Prints element expressions; `resolve` says what its leaves are."""
+    """Prints element expressions; `resolve` says what its leaves are, `compare` may have a text for a comparison."""
 
-    def __init__(self, scope: Scope, resolve: Resolve, span: Span, word_env: Scope | None = None) -> None:
-        self.scope, self.resolve, self.span = scope, resolve, span
+    def __init__(
+        self, scope: Scope, resolve: Resolve, span: Span, compare: Callable[[Compare], str | None] | None = None
+    ) -> None:
+        self.scope, self.resolve, self.span, self.special = scope, resolve, span, compare
 
     def pruned(self, e: Expr) -> Expr:
         return prune(e, self.scope.env)
@@ -158,6 +160,9 @@ class Printer:
         return _wrap(level, outer, f"{left} {e.op} {right}")
 
     def _compare(self, e: Compare, outer: int) -> str:
+        special = self.special(e) if self.special is not None else None
+        if special is not None:
+            return _wrap(_LEVEL["cmp"], outer, special)
         number: Number = "float" if any(self.number(o) == "float" for o in e.operands) else "int"
         parts = [self._operand(o, number, _LEVEL["cmp"] + 1) for o in e.operands]
         pairs = [f"{a} {op} {b}" for op, a, b in zip(e.ops, parts, parts[1:], strict=False)]

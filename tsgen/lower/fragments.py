@@ -7,11 +7,13 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.mma import accumulator, fragment, mma_thread, tiled_mma
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement, assign
-from tsgen.lower.pyexpr import Scope, py, py_factor, tile_index
+from tsgen.lower.proofs import in_names
+from tsgen.lower.pyexpr import Scope, py, py_difference, split_index
+from tsgen.lower.rows import row_limit
 from tsgen.lower.smem import slot, smem_field, sub_tile
 from tsgen.lower.tile_copies import picks_inside
 from tsgen.model.algebra import canonical
-from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice
+from tsgen.model.expr import Const, Expr, Full, Index, Ref, Slice, text
 from tsgen.model.kernel import Field, Work
 from tsgen.model.steps import CallStep
 
@@ -46,16 +48,19 @@ def load_fragment(s: TaskState, w: Work, step: CallStep, source: Ref, field: Fie
     return [Statement("ops/copy", values, s.note(step))]
 
 
-def store_fragment(s: TaskState, w: Work, step: CallStep, target: Ref, value: Ref) -> list[Statement]:
-    """A whole accumulator to a window of a tensor, cut at the tensor's edges. Rows start at even elements."""
+def store_fragment(
+    s: TaskState, w: Work, step: CallStep, target: Ref, value: Ref, where: Expr | None
+) -> list[Statement]:
+    """A whole accumulator to a window of a tensor, cut at the tensor's edges and where `where` ends the rows.
+
+    Rows start at even elements.
+    """
     b = s.builder
     field = b.field(value)
     owner = accumulator(b, field)
     assert owner is not None
     if value.window is not None:
         refuse("a store of part of a WGMMA accumulator to global memory", w.span, "stage it in shared memory")
-    if "where" in w.args:
-        refuse("`where` on a store of a WGMMA accumulator", w.span)
     tensor = b.kernel.tensors[target.name]
     window = target.window if target.window is not None else tuple(Full() for _ in tensor.shape)
     if tensor.major != len(tensor.shape) - 1 or isinstance(window[-1], Index):
@@ -65,16 +70,22 @@ def store_fragment(s: TaskState, w: Work, step: CallStep, target: Ref, value: Re
     picked = [s.py(x.at) if isinstance(x, Index) else "None" for x in window]
     view = name if all(p == "None" for p in picked) else f"{name}[{join(picked)}]"
     dims = [(x, e) for x, e in zip(window, tensor.shape, strict=True) if not isinstance(x, Index)]
-    coordinates, limits = [], []
-    for (x, extent), rows in zip(dims, field.shape[-2:], strict=True):
+    origin, coordinates, limits = [], [], []
+    for (x, extent), n in zip(dims, field.shape[-2:], strict=True):
         start: Expr = x.start if isinstance(x, Slice) else Const(0)
         length = x.length if isinstance(x, Slice) else extent
-        index = tile_index(start, length, s.scope)
-        if canonical(length, s.scope.env).value != rows or index is None:
+        split = split_index(in_names(b.kernel, start), length, s.scope)
+        if canonical(length, s.scope.env).value != n or split is None:
             refuse(f"a store of an accumulator of {list(field.shape)} to this window", w.span)
-        coordinates.append(index)
-        limit = py(extent, s.scope)
-        limits.append(limit if index == "0" else f"{limit} - {py_factor(start, s.scope)}")
+        coordinates.append(s.py(split[0]))
+        origin.append(s.py(split[1]))
+        limits.append(py_difference(extent, start, s.scope))
+    if any(o != "0" for o in origin):
+        view = f"cute.domain_offset(({join(origin)}), {view})"
+    if not canonical(dims[-1][0].start if isinstance(dims[-1][0], Slice) else Const(0), s.scope.env).multiple_of(PAIR):
+        refuse("a store of an accumulator that starts at an odd column", w.span)
+    if where is not None:
+        limits[0] = f"cutlass.min({limits[0]}, {_last_row(s, w, where)})"
     thread = mma_thread(s, tiled_mma(s, owner.work))
     tile = join(py(d, Scope(b.kernel.env, b.constants)) for d in field.dims[-2:])
     key = ("coordinates", thread, tile)
@@ -92,3 +103,13 @@ def store_fragment(s: TaskState, w: Work, step: CallStep, target: Ref, value: Re
     call = Statement("ops/call", {"function": "store_pairs", "args": args}, s.note(step))
     guards = picks_inside(s, target)
     return [Statement("blocks/if", {"condition": " and ".join(guards)}, None, (call,))] if guards else [call]
+
+
+def _last_row(s: TaskState, w: Work, where: Expr) -> str:
+    """The number of rows that a condition `rows(...) < x` keeps."""
+    limit = row_limit(s, w, where)
+    if limit is None:
+        refuse(
+            f"`where: {text(where)}` on a store of a WGMMA accumulator", w.span, "a bound of rows(...) can be emitted"
+        )
+    return s.py(limit)

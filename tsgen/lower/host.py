@@ -8,8 +8,27 @@ from tsgen.lower.interface import DTypeChoice, Host, HostDim, HostTensor
 from tsgen.lower.pyexpr import Scope, py, py_factor
 from tsgen.model.algebra import canonical, evaluate, is_constant, substitute
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Binary, Call, Expr, Name, names, text
-from tsgen.model.kernel import Kernel, Tensor
+from tsgen.model.expr import Binary, Call, Const, Expr, Name, names, text, walk
+from tsgen.model.kernel import Kernel, Let, Tensor
+
+
+def scalar_lets(b: Builder) -> dict[str, Let]:
+    """Floats computed from scalar arguments alone: the launcher computes them once and passes them to the kernel."""
+    kernel = b.kernel
+    scalars = {t.name for t in kernel.tensors.values() if not t.shape}
+    found: dict[str, Let] = {}
+    for let in kernel.launch.lets:
+        free = names(let.value) - set(b.constants)
+        if let.time == "launch" and free and free <= scalars and any(_is_float(kernel, e) for e in walk(let.value)):
+            found[let.name] = let
+    return found
+
+
+def _is_float(kernel: Kernel, e: Expr) -> bool:
+    """Whether a part of an expression makes it a float."""
+    if isinstance(e, Name) and e.id in kernel.tensors:
+        return DTYPES[str(evaluate(kernel.tensors[e.id].dtype, kernel.env))].kind == "float"
+    return (isinstance(e, Const) and isinstance(e.value, float)) or (isinstance(e, Binary) and e.op == "/")
 
 
 def dtype_choices(kernel: Kernel) -> tuple[DTypeChoice, ...]:

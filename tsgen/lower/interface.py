@@ -62,9 +62,8 @@ class HostTensor:
 
     @property
     def launch_type(self) -> str:
-        if self.scalar:
-            return self.dtype
-        return "cute.Tensor" if self.present else "Optional[cute.Tensor]"
+        kind = self.dtype if self.scalar else "cute.Tensor"
+        return kind if self.present else f"Optional[{kind}]"
 
     @property
     def absent_because(self) -> str:

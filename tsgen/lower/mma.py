@@ -102,7 +102,8 @@ def tiled_mma(s: TaskState, w: Work) -> Mma:
     key = (b.dtype(af.dtype), py(cf.dims[-1], constants), a_source, a.transposed, bb.transposed, groups)
     if key not in b.mmas:
         b.needs.add("warpgroup")
-        name = b.names.new("tiled_mma" if not b.mmas else f"{w.owner}_{w.name}_mma")
+        alone = len(list(wgmma_works(b.kernel))) == 1
+        name = b.names.new("tiled_mma" if alone else f"{w.name}_mma")
         majors = ["MN" if r.transposed else "K" for r in (a, bb)]
         b.mmas[key] = Mma(name, key[0], key[1], a_source, majors[0], majors[1], groups)
     return b.mmas[key]
@@ -111,7 +112,7 @@ def tiled_mma(s: TaskState, w: Work) -> Mma:
 def mma_thread(s: TaskState, m: Mma) -> str:
     """The thread's slice of a tiled MMA, made in the task's prelude."""
     if m.name not in s.mma_threads:
-        name = s.names.new("mma_thread" if not s.mma_threads else f"{m.name}_thread")
+        name = s.names.new("mma_thread" if m.name == "tiled_mma" else f"{m.name}_thread")
         s.mma_threads[m.name] = name
         s.prelude[("thread", m.name)] = Statement(
             "setup/assign", {"name": name, "text": f"{m.name}.get_slice({s.scope.names['thread']})"}

@@ -120,6 +120,9 @@ def _passed(b: Builder, arg: str) -> str:
     for tensor, name in b.generic.items():
         if name == arg:
             return tensor
+    for let in host.scalar_lets(b).values():
+        if b.globals[let.name] == arg:
+            return py(let.value, Scope(b.kernel.env, b.kernel_names()))
     return arg
 
 
@@ -168,7 +171,19 @@ def _extents(b: Builder) -> dict[str, str]:
 
 def _ordered(b: Builder) -> list[Statement]:
     """Functions before those that call them."""
-    first = ("serpentine", "tile_coord", "mma", "erf", "relu", "gelu", "silu", "sigmoid", "gelu_tanh", "fragments")
+    first = (
+        "serpentine",
+        "tile_coord",
+        "mma",
+        "erf",
+        "relu",
+        "gelu",
+        "silu",
+        "sigmoid",
+        "gelu_tanh",
+        "fragments",
+        "pack",
+    )
     known = [b.functions[k] for k in first if k in b.functions]
     return known + [v for k, v in b.functions.items() if k not in first]
 
@@ -191,6 +206,9 @@ def _kernel_args(
     for t in b.kernel.tensors.values():
         if t.present and not t.shape and mentions(code, t.name):
             args.append(KernelArg(t.name, DSL_TYPES[b.dtype_word(t.dtype)]))
+    for let in host.scalar_lets(b).values():
+        if mentions(code, b.globals[let.name]):
+            args.append(KernelArg(b.globals[let.name], "Float32", b.note(let.span.line, let.name)))
     if mentions(code, "sms"):
         args.append(KernelArg("sms", "Int32"))
     for m2 in b.mmas.values():

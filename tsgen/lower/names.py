@@ -11,7 +11,7 @@ _TEMPLATE_NAMES = (
     "sum tuple type warp warpgroup zip Boolean CUstream Float32 Int16 Int32 Int64 META Optional "
     "OperandMajorMode SmemAllocator ValueError TypeError as_tensor by_row col_of columns compile compiled "
     "cluster cluster_tiles clusters cta_rank erf fake fold gelu gelu_tanh make_fake_stream make_fake_tensor mma "
-    "need nth quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
+    "need nth pack quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
     "stream tid tile tile_coord torch warp_idx left_out part r c "
     "pool store_pairs "
 )

@@ -63,6 +63,12 @@ def py_compared(e: Expr, scope: Scope) -> str:
     return _print(prune(e, scope.env), scope, 5)
 
 
+def py_difference(a: Expr, b: Expr, scope: Scope) -> str:
+    """`a - b` as Python, `a` where b is 0."""
+    first, second = py(a, scope), _print(prune(b, scope.env), scope, 8)
+    return first if second == "0" else f"{first} - {second}"
+
+
 def _wrap(level: int, outer: int, s: str) -> str:
     return f"({s})" if level < outer else s
 

@@ -73,9 +73,6 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
     banded = q.swizzle > 1 and len(order) > 1
     swizzle = py(q.swizzle_expr, Scope(b.kernel.env, b.constants))
     lines += _banded(order, counts, swizzle) if banded else _plain(order, counts)
-    for (r, a), count in zip(order, counts, strict=True):
-        if r.reverse:
-            lines.append(f"{a.name} = {count} - 1 - {a.name}")
     names = [a.name for a in b.kernel.launch.axes]
     ranks = _ranks(b)
     results = [
@@ -104,12 +101,16 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
 
 def _plain(order: list[tuple[RasterAxis, Axis]], counts: list[str]) -> list[str]:
     lines = []
-    for i, (_, a) in enumerate(order):
+    for i, ((r, a), count) in enumerate(zip(order, counts, strict=True)):
         last = i == len(order) - 1
-        lines.append(f"{a.name} = tile" if last else f"{a.name} = tile % {counts[i]}")
+        lines.append(f"{a.name} = {_from_end(r, count)}tile" + ("" if last else f" % {count}"))
         if not last:
-            lines.append(f"tile = tile // {counts[i]}")
+            lines.append(f"tile = tile // {count}")
     return lines
+
+
+def _from_end(r: RasterAxis, count: str) -> str:
+    return f"{count} - 1 - " if r.reverse else ""
 
 
 def _banded(order: list[tuple[RasterAxis, Axis]], counts: list[str], swizzle: str) -> list[str]:
@@ -129,7 +130,8 @@ def _banded(order: list[tuple[RasterAxis, Axis]], counts: list[str], swizzle: st
         f"{first} = tile // width",
         f"{second} = band * {swizzle} + tile % width",
     ]
-    return lines
+    back = [(r, c) for r, c in zip((r for r, _ in order), counts, strict=True) if r.reverse]
+    return lines + [f"{r.axis} = {count} - 1 - {r.axis}" for r, count in back]
 
 
 def _ranks(b: Builder) -> dict[str, str]:

@@ -76,8 +76,9 @@ def _values(
     scope_names.seen.update(used.seen)
     scope = Scope(kernel.env, scope_names, extents)
     lets = []
+    passed = host.scalar_lets(b)
     for let in reversed(kernel.launch.lets):
-        if let.time in ("compile", "launch") and let.name in scope_names.seen:
+        if let.time in ("compile", "launch") and let.name in scope_names.seen and let.name not in passed:
             lets.append(assign(b.globals[let.name], py(let.value, scope), b.note(let.span.line, let.name)))
     lets.reverse()
     tail: list[Statement] = []

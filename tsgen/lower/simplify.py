@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
 from tsgen.diagnostics import Span
-from tsgen.model.algebra import Env, prune, rebuild, substitute
+from tsgen.model.algebra import Env, evaluate, is_constant, prune, rebuild, substitute
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary
 from tsgen.model.kernel import Kernel, Let
 
@@ -38,18 +38,31 @@ def simplified(kernel: Kernel) -> Kernel:
 
 
 def simple(e: Expr, values: Mapping[str, Expr], env: Env) -> Expr:
-    """The expression with names replaced, the branches taken, and 0 left out of sums."""
-    return _without_zeros(prune(substitute(prune(e, env), values), env))
+    """The expression with names replaced, branches taken, 0 left out of sums and what is known out of conditions."""
+    return _reduced(prune(substitute(prune(e, env), values), env), env)
 
 
-def _without_zeros(e: Expr) -> Expr:
-    e = rebuild(e, _without_zeros)
+def _reduced(e: Expr, env: Env) -> Expr:
+    e = rebuild(e, lambda c: _reduced(c, env))
+    if isinstance(e, BoolOp) and any(is_constant(v, env) for v in e.values):
+        return _conclusion(e, env)
     if isinstance(e, Binary) and e.op in ("+", "-"):
         if _zero(e.right):
             return e.left
         if _zero(e.left):
             return e.right if e.op == "+" else Unary("-", e.right)
     return e
+
+
+def _conclusion(e: BoolOp, env: Env) -> Expr:
+    """`and` and `or` without operands that are known."""
+    unknown = []
+    for v in e.values:
+        if not is_constant(v, env):
+            unknown.append(v)
+        elif bool(evaluate(v, env)) == (e.op == "or"):
+            return Const(e.op == "or")
+    return unknown[0] if len(unknown) == 1 else BoolOp(e.op, tuple(unknown)) if unknown else Const(e.op == "and")
 
 
 def _zero(e: Expr) -> bool:

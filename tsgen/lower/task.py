@@ -116,13 +116,18 @@ def _header(s: TaskState, body: list[Statement]) -> Iterator[Statement]:
     elif each is not None:
         yield assign(s.used[each.var], "0")
     base = i[0].first_warp
-    if mentions(body, s.used["thread"]):
+    if s.positions or mentions(body, s.used["thread"]):
         if base % s.num_warps == 0:
             yield assign(s.used["thread"], "tid" if len(i) == 1 and base == 0 else f"tid % {s.threads}")
         elif len(i) == 1:
             yield assign(s.used["thread"], f"tid - {32 * base}")
         else:
             refuse(f"threads of `{s.task.name}`, whose warps do not start at a multiple of {s.num_warps}", s.task.span)
+    thread, rows = s.used["thread"], "of every 64 rows of a WGMMA fragment, the first that this thread owns part of"
+    if "row" in s.positions:
+        yield assign(s.positions["row"], f"{thread} // 32 * 16 + {thread} % 32 // 4", rows)
+    if "col" in s.positions:
+        yield assign(s.positions["col"], f"{thread} % 4 * 2", "of every 8 columns, the first")
     if mentions(body, s.used["threads"]):
         yield assign(s.used["threads"], str(s.threads))
     if mentions(body, s.used["warp"]):

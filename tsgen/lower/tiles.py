@@ -9,10 +9,11 @@ from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.fragments import load_fragment, store_fragment
-from tsgen.lower.matrix import store_matrix
-from tsgen.lower.mma import accumulator, fragment, ref_of
+from tsgen.lower.matrix import load_matrix, store_matrix
+from tsgen.lower.mma import a_operand, accumulator, fragment, ref_of
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
+from tsgen.lower.rows import is_row, store_rows
 from tsgen.lower.spread import field_spread, spread_of
 from tsgen.lower.tile_copies import convert, read_tile, write_tile
 from tsgen.lower.tokens import TileToken
@@ -32,6 +33,8 @@ def load(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
     field = s.builder.field(ref_of(bound, "to")[0]) if "to" in bound.args else None
     if field is not None and accumulator(s.builder, field) is not None:
         return load_fragment(s, bound, step, source, field)
+    if field is not None and (reader := a_operand(s.builder, field)) is not None:
+        return load_matrix(s, bound, step, source, field, reader)
     spread = spread_of(s, bound, source)
     mask, before = tile_maps.mask(s, w, step, where, spread) if where is not None else (None, [])
     name = s.names.new(step.results[0]) if field is None else None
@@ -83,11 +86,13 @@ def store(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
     if target.resource is None and elements.picks_element(target):
         return [elements.store_element(s, bound, step, target, value, where)]
     if isinstance(value, Ref) and b.kind(value) == "rmem" and accumulator(b, b.field(value)) is not None:
-        if where is not None:
-            refuse(f"`where` on the store `{w.owner}.{w.name}` of an accumulator", w.span)
         if target.resource is None:
-            return store_fragment(s, bound, step, target, value)
+            return store_fragment(s, bound, step, target, value, where)
+        if where is not None:
+            refuse(f"`where` on the store `{w.owner}.{w.name}` of an accumulator to shared memory", w.span)
         return store_matrix(s, bound, step, target, value, stage(s, target.resource, bound))
+    if isinstance(value, Ref) and b.kind(value) == "rmem" and target.resource is None and is_row(b.field(value)):
+        return [store_rows(s, w, step, target, b.field(value))]
     spread = spread_of(s, bound, target)
     e = b.field(target).dtype if target.resource is not None else b.kernel.tensors[target.name].dtype
     token, out = tile_maps.value(s, w, step, spread, e)

@@ -29,7 +29,11 @@ MODULES = [
     ("specs/gemm.yaml", None),
     ("specs/gemm.yaml", "bf16_bias_gelu"),
     ("specs/gemm.yaml", "narrow"),
+    ("specs/attention.yaml", "full"),
+    ("specs/attention.yaml", "causal_64"),
+    ("specs/attention.yaml", "varlen"),
 ]
+LONGER = {"specs/attention.yaml": 820}
 ALLOWED = {"cutlass", "cuda", "functools", "math", "operator", "torch", "typing"}
 
 
@@ -72,9 +76,9 @@ def test_comments_name_the_right_line(tmp_path: Path, source: str, variant: str 
 
 @pytest.mark.parametrize(("source", "variant"), MODULES)
 def test_reads_well(tmp_path: Path, source: str, variant: str | None) -> None:
-    """At most 500 lines, none past 120 characters but in comments and docstrings, no trailing blanks."""
+    """At most 500 lines (attention: 820), none past 120 characters but in comments and docstrings, no trailing blanks."""
     lines = module(tmp_path, source, variant=variant).split("\n")
-    assert len(lines) <= 500
+    assert len(lines) <= LONGER.get(source, 500)
     for line in lines:
         assert line == line.rstrip()
         assert len(line) <= 120 or "#" in line or '"""' in line, line
