@@ -77,7 +77,7 @@ CASES: list[tuple[str, str, str | None, list[Edit], str]] = [
     ("one producer starts late", MERGE, None,
      [("  load_q:\n    - domain_loop: {var: j, end", "  load_q:\n    - domain_loop: {var: j, start: 1, end")], "TS400"),
     ("one reader not waited for", FORK, None, [without("a_act.acquire()")], "TS300"),
-    ("loaded before the second reader is done", FORK, None, [moved("a_act.acquire()", "a_mma.load(k=k)")], "TS402 TS500"),
+    ("loaded before the second reader ends", FORK, None, [moved("a_act.acquire()", "a_mma.load(k=k)")], "TS402 TS500"),
     ("one reader never releases", FORK, None, [without("a_act.release()")], "TS300"),
     ("one reader told alone", FORK, None, [("a_fork.commit()  ", "a_mma.commit()")], "TS237"),
     ("one member waited for", FUSED, None, [("- ab.wait()  ", "- ring_a.wait()")], "TS237"),
