@@ -294,3 +294,12 @@ def divergent(step: str, block: str, span: Span, cause: Span) -> Finding:
         span,
         related=(Related(f"the {block} differs between threads", cause),),
     )
+
+
+@error("TS248", "unused-token", "warning")
+def unused_token(step: str, tokens: tuple[str, ...], span: Span) -> Finding:
+    """A step assigns results that nothing uses.
+
+    The value is read and thrown away: a later step or condition was to have it, or the work need not be called.
+    """
+    return Finding(f"nothing uses {listed(tokens)} of `{step}`", span)

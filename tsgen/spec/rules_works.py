@@ -81,6 +81,15 @@ def argument_twice(name: str, work: str, span: Span, first: Span) -> Finding:
     return Finding(f"`{work}` has the argument `{name}` twice", span, related=(Related("first here", first),))
 
 
+@error("TS247", "result-twice")
+def result_twice(name: str, work: str, span: Span) -> Finding:
+    """A work has two results of one name.
+
+    A call assigns the results to tokens in order; the body could give a name one value only.
+    """
+    return Finding(f"`{work}` returns `{name}` twice", span)
+
+
 @error("TS208", "argument-is-field")
 def argument_is_field(name: str, owner: str, span: Span) -> Finding:
     """An argument of a work has the name of a field of its owner.

@@ -472,6 +472,9 @@ EDITS = (
     Edit("TS206", "alias_epilogue", "set: [c = 0.0]}", "returns: [q], set: [c = 0.0]}", "[q]", "`map` returns nothing"),
     Edit("TS207", "copy", "takes: [i], from", "takes: [i, i], from", "i], from", "has the argument `i` twice", None),
     Edit(
+        "TS247", "copy_cond", "returns: [keep, mark]", "returns: [keep, keep]", "keep, ¦keep]", "returns `keep` twice"
+    ),
+    Edit(
         "TS208",
         "group_merge",
         "takes: [u, w], set: [v = u + w]",
@@ -648,6 +651,7 @@ EDITS = (
     Edit("TS233", "copy_tma", "- ring.load(j=j)", "- ring.load()", "ring.load()", "needs the argument `j`"),
     Edit("TS234", "copy_tma", "- ring.load(j=j)", "- ring.load(j=j, k=1)", "ring.load(j=j, ¦k", "has no argument `k`"),
     Edit("TS235", "copy_tma", "- ring.load(j=j)", "- ring.load(j)", "ring.load(j)", "by keyword"),
+    Edit("TS248", "copy_tma", "v=v)", "v=0)", "v = ring.read()", "nothing uses `v` of `ring.read`"),
     Edit("TS236", "copy_tma", "v = ring.read()", "v, w = ring.read()", "v, w", "returns 1 value, 2 assigned"),
     Edit(
         "TS237",

@@ -9,7 +9,7 @@ from typing import Literal, cast
 from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
 from tsgen.model.algebra import is_constant, prune
-from tsgen.model.expr import Const, Expr, Name, Placed, Ref, walk
+from tsgen.model.expr import Const, Expr, Name, Placed, Ref, names, walk
 from tsgen.model.kernel import Time
 from tsgen.model.methods import QUEUE_STEPS
 from tsgen.model.steps import (
@@ -24,6 +24,7 @@ from tsgen.model.steps import (
     TileLoop,
     When,
 )
+from tsgen.model.steps import walk as all_steps
 from tsgen.spec import rules_names, rules_steps
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
@@ -318,9 +319,32 @@ def resolve_schedule(
 ) -> Schedule:
     """One schedule, as the tasks that run it see it: `each` are their instance variables."""
     builder = Builder(ctx, calls.fresh(dict(_assigned(node))))
+    before = len(ctx.diagnostics)
     persistent = _has_tile_loop(node)
     steps = builder.steps(node, Place(each, outside=persistent))
+    if len(ctx.diagnostics) == before:  # else a step that could not be read may be the one that uses the token
+        _check_used(ctx, steps)
     return Schedule(name, steps, span)
+
+
+def _check_used(ctx: Context, steps: tuple[Step, ...]) -> None:
+    used = {name for step in all_steps(steps) for e in _expressions(step) for name in names(e)}
+    for step in all_steps(steps):
+        if isinstance(step, CallStep) and step.results and not used & set(step.results):
+            ctx.add(rules_steps.unused_token(f"{step.target}.{step.method}", step.results, step.span))
+
+
+def _expressions(step: Step) -> Iterator[Expr]:
+    """What a step says in expressions."""
+    match step:
+        case CallStep():
+            yield from (p.expr for p in step.args.values())
+        case DomainLoop():
+            yield from (step.start.expr, step.end.expr, step.step.expr)
+        case TileLoop():
+            yield from (p.expr for p in (step.first, step.stride, step.skip_if) if p is not None)
+        case When() | StaticIf():
+            yield step.condition.expr
 
 
 def _assigned(node: Node | None) -> Iterator[tuple[str, Span]]:

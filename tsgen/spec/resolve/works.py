@@ -221,6 +221,10 @@ class _Reader:
                 seen.setdefault(name, span)
                 if self.scope.owns(name):
                     self.ctx.add(rules_works.argument_is_field(name, self.owner.name, span))
+        results = strings(self.node.get("returns"))
+        for i, (name, span) in enumerate(results):
+            if name in (n for n, _ in results[:i]):
+                self.ctx.add(rules_works.result_twice(name, self.name, span))
 
     def check_op(self, op: Op, returns: tuple[str, ...]) -> None:
         ctx = self.ctx
