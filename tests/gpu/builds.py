@@ -52,6 +52,7 @@ class Build:
 
 
 GEMM = "specs/gemm.yaml"
+KERNELS = ("ring_registers", "both_sides", "once", "ramp", "select", "mirror")  # of tests/kernels
 BUILDS = {
     b.name: b
     for b in (
@@ -80,7 +81,7 @@ BUILDS = {
         Build("ping_pong_once", "specs/ping_pong.yaml", None, {"steps": "1", "n": "512"}),
         Build("gemm_pingpong", "specs/gemm_pingpong.yaml"),
         Build("gemm_pingpong_bf16", "specs/gemm_pingpong.yaml", None, {"io": "bf16", "tile_n": "192", "stages": "4"}),
-        *(Build(k, f"tests/kernels/{k}.yaml") for k in ("ring_registers", "both_sides", "once", "ramp", "select")),
+        *(Build(k, f"tests/kernels/{k}.yaml") for k in KERNELS),
         Build("gemm_f16", GEMM),
         Build("gemm_bf16_bias_gelu", GEMM, "bf16_bias_gelu"),
         Build("gemm_narrow", GEMM, "narrow"),

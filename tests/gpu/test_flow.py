@@ -53,3 +53,13 @@ def test_the_table_must_be_given(built: Built) -> None:
         built.host(x, offsets)
     with pytest.raises(ValueError, match=r"must be \[S \+ 1\]"):
         built.host(x, offsets[:0], torch.empty(0, 8, device="cuda"))
+
+
+@pytest.mark.builds("tests/kernels/mirror.yaml")
+def test_bodies_see_stages_windows_and_tokens(built: Built) -> None:
+    for rows in (1, 2, 3, 33, 500):
+        x = torch.randn(rows, 128, device="cuda")
+        y = torch.full_like(x, float("nan"))
+        built.host(x, y)
+        total = 0.5 + x[:, 0] + x[:, 1] + x[:, 2] + x[:, 3]
+        assert torch.allclose(y, x.flip(1) + total[:, None], rtol=1e-6, atol=1e-6), rows

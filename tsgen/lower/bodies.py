@@ -10,8 +10,11 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.mma import fragment
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
-from tsgen.lower.smem import slot, smem_field
-from tsgen.model.expr import Name, Placed, Ref
+from tsgen.lower.smem import slot, smem_field, tile_rank
+from tsgen.lower.tile_copies import tile_of
+from tsgen.lower.tokens import TileToken
+from tsgen.model.algebra import substitute
+from tsgen.model.expr import Full, Name, Placed, Ref, text
 from tsgen.model.kernel import Work
 from tsgen.model.steps import CallStep
 
@@ -35,7 +38,7 @@ def lower_body(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
             lines.append(f"return {', '.join(w.returns)}")
         if "math" in free:
             b.needs.add("math")
-        constants = {n: t for n, t in bound.items() if t in b.constants.values() and t != n}
+        constants = {n: t for n, t in bound.items() if t in b.constants.values() and t != n and n not in step.args}
         lines = [f"{n} = {t}" for n, t in constants.items()] + lines
         params = [n for n in bound if n not in constants]
         fields = {"name": b.function_name(name), "params": params, "lines": lines, "doc": None}
@@ -87,13 +90,15 @@ def _value(s: TaskState, w: Work, step: CallStep, name: str) -> str | None:
     """What a free name of the body is at this call; None for modules and builtins of Python."""
     b = s.builder
     if name in step.args:
-        return s.py(step.args[name].expr)
+        passed = step.args[name].expr
+        token = s.tokens.get(passed.id) if isinstance(passed, Name) else None
+        return token.name if isinstance(token, TileToken) else s.py(passed)
     owner = b.kernel.resources.get(w.owner)
     if owner is not None and name in owner.fields:
         return _field_view(s, w, Ref(w.owner, None, name))
     for places in (w.reads, w.writes):
         if name in places:
-            return _place(s, w, places[name])
+            return _place(s, w, step, places[name])
     if name in b.kernel.tensors and b.kernel.tensors[name].shape:
         return b.tensor(name)
     if name == "stage":
@@ -106,27 +111,34 @@ def _value(s: TaskState, w: Work, step: CallStep, name: str) -> str | None:
         return None
 
 
-def _place(s: TaskState, w: Work, p: Placed) -> str:
-    e = p.expr
-    if isinstance(e, Name) or not isinstance(e, Ref) or e.window is not None:
-        refuse(f"a window in `reads` or `writes` of the body `{w.owner}.{w.name}`", p.span)
-    if e.resource is None:
-        return s.builder.tensor(e.name)
-    return _field_view(s, w, e)
+def _place(s: TaskState, w: Work, step: CallStep, p: Placed) -> str:
+    """What `reads` or `writes` bind a name to: a tensor, a field, or the part of one that a window takes."""
+    b = s.builder
+    e = substitute(p.expr, {name: a.expr for name, a in step.args.items()})
+    if not isinstance(e, Ref) or e.transposed:
+        refuse(f"`{text(p.expr)}` in `reads` or `writes` of the body `{w.owner}.{w.name}`", p.span)
+    if e.resource is not None:
+        return _field_view(s, w, e)
+    shape = b.kernel.tensors[e.name].shape
+    return tile_of(s, b.tensor(e.name), e.window or tuple(Full() for _ in shape), shape, "")
 
 
 def _field_view(s: TaskState, w: Work, ref: Ref) -> str:
     b = s.builder
+    field = b.field(ref)
     if b.kind(ref) == "rmem":
-        return fragment(s, b.field(ref))
-    field = smem_field(b, ref)
+        if ref.window is not None:
+            refuse(f"`{text(ref)}`, part of a register field, in the body `{w.owner}.{w.name}`", w.span)
+        return fragment(s, field)
+    shared = smem_field(b, ref)
     assert ref.resource is not None
-    text = slot(b, ref, stage(s, ref.resource, w), s.scope)
-    return f"{field.name}[{'None, ' * (len(field.shape) - 1)}{text}]"
+    lead = len(field.shape) - tile_rank(field)
+    window = (*(ref.window or ()), *(Full() for _ in field.shape))[lead : len(field.shape)]
+    return tile_of(s, shared.name, window, field.dims[lead:], slot(b, ref, stage(s, ref.resource, w), s.scope))
 
 
 def _stage_text(s: TaskState, w: Work) -> str:
-    text = stage(s, w.owner, w)
-    if text is None:
+    at = stage(s, w.owner, w)
+    if at is None:
         refuse(f"`stage` in the body of `{w.owner}.{w.name}`, which is not on a pipeline", w.span)
-    return text
+    return at

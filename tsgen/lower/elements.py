@@ -13,7 +13,7 @@ from tsgen.lower.program import Statement, assign
 from tsgen.lower.proofs import in_names
 from tsgen.lower.pyexpr import py_compared, py_factor
 from tsgen.lower.tokens import ScalarToken, TileToken
-from tsgen.model.algebra import canonical
+from tsgen.model.algebra import canonical, is_constant
 from tsgen.model.bounds import Interval, interval, intervals
 from tsgen.model.expr import Binary, Call, Const, Expr, Index, Name, Placed, Ref
 from tsgen.model.expr import text as expression_text
@@ -126,7 +126,8 @@ def converted(s: TaskState, w: Work, value: Expr, dtype: str, word: str) -> str:
         if isinstance(token, ScalarToken):
             return token.name if token.word == word else f"{dtype}({token.name})"
     p = printer(s, w)
-    return f"{dtype}({p.float(value) if word_number(word) == 'float' else p.print(value)})"
+    text = p.float(value) if word_number(word) == "float" else p.print(value)
+    return text if word == "f32" and not is_constant(value, s.scope.env) else f"{dtype}({text})"
 
 
 def condition(s: TaskState, w: Work, e: Expr) -> str:

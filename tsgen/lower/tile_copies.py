@@ -123,23 +123,28 @@ def window_tile(s: TaskState, w: Work, ref: Ref, spread: Spread) -> tuple[str, t
     """A tensor's window as a tile, and along which of its dimensions it may end outside the tensor."""
     b = s.builder
     tensor = b.kernel.tensors[ref.name]
-    window = ref.window if ref.window is not None else tuple(Full() for _ in tensor.shape)
-    text = b.tensor(ref.name)
-    if any(isinstance(x, Index) for x in window):
-        text += f"[{join(s.py(x.at) if isinstance(x, Index) else 'None' for x in window)}]"
-    dims = [(x, e) for x, e in zip(window, tensor.shape, strict=True) if not isinstance(x, Index)]
     if contiguous(b, ref):
         b.vectors[ref.name] = max(b.vectors.get(ref.name, 1), min(spread.vector, 16 // element_bytes(b, tensor.dtype)))
-    if all(isinstance(x, Full) for x, _ in dims):
-        return text, tuple(None for _ in dims)
-    starts: list[Expr] = [x.start if isinstance(x, Slice) else Const(0) for x, _ in dims]
-    lengths = [py(x.length if isinstance(x, Slice) else e, s.scope) for x, e in dims]
-    at = [tile_index(x.start, x.length, s.scope) if isinstance(x, Slice) else "0" for x, _ in dims]
+    window = ref.window if ref.window is not None else tuple(Full() for _ in tensor.shape)
+    kept = [(x, e) for x, e in zip(window, tensor.shape, strict=True) if not isinstance(x, Index)]
+    return tile_of(s, b.tensor(ref.name), window, tensor.shape, ""), tuple(_limit(s, x, e) for x, e in kept)
+
+
+def tile_of(s: TaskState, text: str, window: tuple[Window, ...], dims: tuple[Expr, ...], last: str) -> str:
+    """The part of a tensor that a window takes; `last` is the index of a further mode, if there is one."""
+    modes = [s.py(x.at) if isinstance(x, Index) else "None" for x in window] + ([last] if last else [])
+    if any(m != "None" for m in modes):
+        text += f"[{join(modes)}]"
+    kept = [(x, e) for x, e in zip(window, dims, strict=True) if not isinstance(x, Index)]
+    if all(isinstance(x, Full) for x, _ in kept):
+        return text
+    starts: list[Expr] = [x.start if isinstance(x, Slice) else Const(0) for x, _ in kept]
+    lengths = [py(x.length if isinstance(x, Slice) else e, s.scope) for x, e in kept]
+    at = [tile_index(x.start, x.length, s.scope) if isinstance(x, Slice) else "0" for x, _ in kept]
     if any(c is None for c in at):
         text = f"cute.domain_offset({_tuple([s.py(e) for e in starts])}, {text})"
-        at = ["0"] * len(dims)
-    limits = tuple(_limit(s, x, e) for x, e in dims)
-    return f"cute.local_tile({text}, {_tuple(lengths)}, {_tuple([str(c) for c in at])})", limits
+        at = ["0"] * len(kept)
+    return f"cute.local_tile({text}, {_tuple(lengths)}, {_tuple([str(c) for c in at])})"
 
 
 def _limit(s: TaskState, x: Window, extent: Expr) -> Limit:

@@ -157,3 +157,16 @@ def test_conditions_of_tokens(tmp_path: Path) -> None:
     )
     code = function(module(tmp_path, "specs/copy_cond.yaml", *edits), "copy_cond_kernel")
     assert "bits = mode[i]" in code and "if bits % 2 != 0:" in code and "if not (bits < 2):" in code
+
+
+def test_bodies_get_views_of_what_they_read(tmp_path: Path) -> None:
+    text = module(tmp_path, "tests/kernels/mirror.yaml")
+    code = function(text, "mirror_kernel")
+    assert "t = x_start(0.5, cute.local_tile(x[i, None], (4,), (0,)))" in code
+    assert "m = row_at(row_v[None, row_state.index], thread)" in code
+    assert "n = N" in function(text, "row_at")  # a param is the module's constant
+    edits = (("body: m = v[n - 1 - thread]", "reads: {last: 'row.v[n - 2:+2]'}\n        body: m = last[1]"),)
+    code = function(module(tmp_path, "tests/kernels/mirror.yaml", *edits), "mirror_kernel")
+    assert "m = row_at(cute.local_tile(row_v[None, row_state.index], (2,), (63,)))" in code.replace(
+        "(N - 2) // 2", "63"
+    )
