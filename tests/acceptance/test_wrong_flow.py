@@ -50,7 +50,7 @@ WRONG = {  # spec, code of the first finding, what its message says, the edit
     "stages of the other group's tile are not skipped": (
         GEMM,
         "TS404",
-        "released never",
+        "ab stage 0",
         "        - ab.skip(k_tiles)                 # the next tile, too, belongs to the other group\n",
         "",
     ),
