@@ -92,7 +92,7 @@ def test_markdown_is_a_comment_for_a_pull_request(gemm: Path) -> None:
     edit(gemm, "    - pdl.launch_griddep()\n", "")
     text = tsgen("diff", OLD, gemm, "--format", "markdown").stdout
     assert text.startswith("### `specs/gemm.yaml` → ")
-    assert "| `ab` stages | 4 | 3 (-1) |" in text
+    assert "| `ab` stages [variant f16, bf16_bias_gelu] | 4 | 3 (-1) |" in text
     assert "```diff\n- pdl.launch_griddep()" in text and "| before | complete" in text
 
 

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.process import ROOT, tsgen
 from tsgen.show import VIEWS
@@ -18,10 +19,11 @@ ALL = [(view, format) for view, v in VIEWS.items() for format in v.formats]
 @pytest.mark.parametrize(("view", "format"), ALL)
 @pytest.mark.parametrize("spec", SPECS)
 def test_every_view_of_every_spec(spec: str, view: str, format: str) -> None:
-    done = tsgen("show", f"specs/{spec}", view, "--format", format)
+    kernel = yaml.safe_load((ROOT / "specs" / spec).read_text().split("\n---")[0])["kernel"]
+    done = tsgen("show", f"specs/{spec}", view, "--format", format, "--kernel", kernel)
     assert done.returncode == 0 and done.stdout.endswith("\n") and not done.stderr
     if format == "json":
-        assert json.loads(done.stdout)["kernel"] == spec.removesuffix(".yaml")
+        assert json.loads(done.stdout)["kernel"] == kernel
     if format == "html":
         HTMLParser().feed(done.stdout)
         assert "http" not in done.stdout.replace("http://www.w3.org", "")  # self-contained
@@ -60,9 +62,22 @@ def test_another_variant_is_shown_on_request() -> None:
     assert "bf16 [L, M, K]" in text and "bias" in text
 
 
+def test_all_kernels_of_a_chain_as_text_one_as_json() -> None:
+    text = tsgen("show", "specs/pdl_chain.yaml").stdout
+    assert text.count("============\n|") == 2
+    done = tsgen("show", "specs/pdl_chain.yaml", "--format", "json")
+    assert done.returncode == 2 and "--kernel (square, add_bias)" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [["memory", "--format", "html"], ["schedule", "--format", "mermaid"], ["nothing"], ["--variant", "nope"]],
+    [
+        ["--kernel", "other"],
+        ["memory", "--format", "html"],
+        ["schedule", "--format", "mermaid"],
+        ["nothing"],
+        ["--variant", "nope"],
+    ],
 )
 def test_combinations_that_make_no_sense_are_usage_errors(arguments: list[str]) -> None:
     done = tsgen("show", "specs/gemm.yaml", *arguments)

@@ -18,13 +18,14 @@ _FORMATS = tuple(dict.fromkeys(f for view in VIEWS.values() for f in view.format
 @spec_argument
 @click.argument("view", type=click.Choice(tuple(VIEWS)), default="schedule")
 @click.option("--format", "format_", type=click.Choice(_FORMATS), default="text", show_default=True)
+@click.option("--kernel", "name", metavar="NAME", help="Only this kernel of a chain.")
 @set_option
 @variant_option
 @target_option
 def command(spec: str, view: str, format_: str, sets: dict[str, str], variant: str | None, target: str | None) -> int:
     """Shows a kernel: its schedule, resource graph, memory map, register budget or a run of its schedule.
 
-    The default variant is shown unless --variant names another. Of a chain, every kernel is shown.
+    The default variant is shown unless --variant names another. As text, all kernels of a chain are shown.
     """
     if format_ not in VIEWS[view].formats:
         raise click.UsageError(f"{view} cannot be shown as {format_}; it can as {', '.join(VIEWS[view].formats)}.")
@@ -37,8 +38,11 @@ def command(spec: str, view: str, format_: str, sets: dict[str, str], variant: s
         note(render_findings(report, use_color(sys.stderr)).rstrip("\n"))
     if not analysis.cases:
         return FINDINGS if report.readable else UNREADABLE
-    kernels = analysis.cases[0].kernels
+    kernels = [(k, d) for k, d in analysis.cases[0].kernels if name in (None, k.name)]
+    known = ", ".join(k.name for k, _ in analysis.cases[0].kernels)
+    if not kernels:
+        raise click.UsageError(f"--kernel: {spec} has no kernel {name!r}; it has {known}.")
     if format_ != "text" and len(kernels) > 1:
-        raise click.UsageError(f"{spec} is a chain of {len(kernels)} kernels, which only text can show at once.")
+        raise click.UsageError(f"{spec} is a chain: choose one of its kernels for {format_} with --kernel ({known}).")
     write("\n".join(VIEWS[view].render(kernel, derived, format_) for kernel, derived in kernels))
     return OK

@@ -219,7 +219,7 @@ def field_option(key: str, kind: str, span: Span) -> Finding:
     return Finding(f"`{key}` is for fields of {home}, this is {kind}", span)
 
 
-@error("TS181", "unknown-target")
+@error("TS181", "target-not-listed")
 def unknown_target(name: str, known: tuple[str, ...], span: Span) -> Finding:
     """The kernel is asked for on a target that its spec does not list.
 
