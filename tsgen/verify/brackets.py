@@ -8,35 +8,32 @@ from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Finding, Span, check
 from tsgen.model.kernel import Kernel, Resource
-from tsgen.model.steps import calls
-
-_PAIRS = (("acquire", "commit", "producer"), ("wait", "release", "consumer"))
+from tsgen.model.steps import CallStep, DomainLoop, StaticIf, Step, TileLoop, calls
 
 
 @check("TS300", "incomplete-ring")
 def incomplete_ring(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
-    """A pipelined resource lacks one of its four steps.
+    """A pipelined resource lacks a step without which its stages cannot go round.
 
-    A stage goes round: `acquire`, filled, `commit`, `wait`, read, `release`. Each of the four is done by some task; a
-    task that only waits, or only releases, is fine as long as another does the rest.
+    A stage is acquired, filled, committed, waited for, read and released, by whatever tasks. Only the wait may be
+    missing: a task may know from another pipeline that the stage is full.
     """
     for resource in kernel.resources.values():
         if resource.pipeline is None:
             continue
-        has = {m: _first(kernel, resource, m) for pair in _PAIRS for m in pair[:2]}
-        works = [
-            s for t in kernel.tasks for s in calls(t.schedule.steps) if s.kind == "work" and s.target == resource.name
-        ]
-        if not works and not any(has.values()):
+        places = {m: _first(kernel, resource, m) for m in ("acquire", "commit", "wait", "release")}
+        steps = (s for t in kernel.tasks for s in calls(t.schedule.steps))
+        work = next((s.span for s in steps if s.kind == "work" and s.target == resource.name), None)
+        if work is None and not any(places.values()):
             continue
-        for opening, closing, _ in _PAIRS:
-            present = has[opening] or has[closing]
-            for method, other in ((opening, closing), (closing, opening)):
-                if has[method] is None:
-                    span = has[other] or present or (works[0].span if works else resource.span)
-                    words = f"`{resource.name}` has `{other}`" if has[other] else f"`{resource.name}` has a pipeline"
-                    yield Finding(f"{words}, but no task does `{resource.name}.{method}()`", span, _help(method))
-                    break
+        for missing, other in (("acquire", "commit"), ("commit", "acquire"), ("release", "wait"), ("wait", "release")):
+            if places[missing] is not None or (missing == "wait" and places["release"] is not None):
+                continue
+            if missing in ("wait", "commit") and places[other] is None:
+                continue  # the side is missing as a whole: said once
+            words = f"`{resource.name}` has `{other}`" if places[other] else f"`{resource.name}` has a pipeline"
+            span = places[other] or work or next(p for p in (*places.values(), resource.span) if p is not None)
+            yield Finding(f"{words}, but no task does `{resource.name}.{missing}()`", span, _help(missing))
 
 
 def _help(method: str) -> str:
@@ -63,19 +60,34 @@ def unused_try(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding
     """A `try_acquire` or `try_wait` has no blocking step that could use its answer.
 
     The answer of a try goes to the next `acquire` or `wait` on that side of the resource in the same task, be it in the
-    next iteration. Without one it does nothing.
+    next iteration or tile. Without one it does nothing.
     """
     for task in kernel.tasks:
-        steps = list(calls(task.schedule.steps))
-        for s in steps:
-            if s.method in ("try_acquire", "try_wait") and s.kind in ("pipeline", "group", "queue"):
-                blocking = s.method.removeprefix("try_")
-                if not any(b.target == s.target and b.method == blocking for b in steps):
-                    yield Finding(
-                        f"`{s.text}` in `{task.name}` is never followed by `{s.target}.{blocking}()`",
-                        s.span,
-                        "remove it",
-                    )
+        for try_, used in _tries(task.schedule.steps, frozenset()):
+            if not used:
+                blocking = try_.method.removeprefix("try_")
+                yield Finding(
+                    f"`{try_.text}` in `{task.name}` is never followed by `{try_.target}.{blocking}()`",
+                    try_.span,
+                    "remove it",
+                )
+
+
+def _tries(steps: tuple[Step, ...], after: frozenset[tuple[str, str]]) -> Iterator[tuple[CallStep, bool]]:
+    """Every try, and whether its blocking step can follow; `after` are the steps that can follow the block."""
+    rest = list(steps)
+    while rest:
+        step = rest.pop(0)
+        following = after | {(s.target, s.method) for s in calls(tuple(rest))}
+        if isinstance(step, CallStep):
+            if step.method in ("try_acquire", "try_wait"):
+                yield step, (step.target, step.method.removeprefix("try_")) in following
+            continue
+        if isinstance(step, DomainLoop | TileLoop):
+            following |= {(s.target, s.method) for s in calls(step.body)}
+        yield from _tries(step.body, following)
+        if isinstance(step, StaticIf):
+            yield from _tries(step.orelse, following)
 
 
 CHECKS = (incomplete_ring, unused_try)

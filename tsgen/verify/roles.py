@@ -9,6 +9,7 @@ from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Finding, Related, check
 from tsgen.model.kernel import Kernel, Task
 from tsgen.model.methods import QUEUE_STEPS
+from tsgen.model.pipelines import PIPELINES
 from tsgen.model.steps import CallStep, DomainLoop, Step, TileLoop, calls, walk
 from tsgen.verify.spread import role_only
 
@@ -159,14 +160,14 @@ def _fetch(task: Task) -> CallStep:
 def released_before_use(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A stage is released before the work that it feeds.
 
-    `d: [u]` in the graph says that d is made from u. Works without code yet do not say what they read; then at least one
-    work on d must stand before each release of u. Works with an `op` are checked exactly.
+    `d: [u]` in the graph says that d is made from u. The tensor core reads u while it makes d, so at least one work on d
+    must stand before each release of u. Works with an `op` say what they read and are checked exactly.
     """
     for edge in kernel.graph:
         u, d = kernel.resources.get(edge.upstream), kernel.resources.get(edge.downstream)
         if u is None or u.pipeline is None or u.queue is not None or edge.upstream == edge.downstream:
             continue
-        if u.pipeline.type not in ("tma_async", "tma_umma", "umma_async", "umma_umma"):
+        if PIPELINES[u.pipeline.type].consumer != "umma":
             continue
         works = d.works if d is not None else kernel.tensors[edge.downstream].works if d is None else {}
         groups = {g.name for g in kernel.groups.values() if edge.upstream in g.members}
