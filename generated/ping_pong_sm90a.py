@@ -22,7 +22,7 @@ META = {
     "variant": None,
     "params": {"n": 128, "steps": 5},
     "tsgen": "0.1.0",
-    "spec_sha256": "f7275c14790fdb6b3555c2e501b837578c1556fb494e4836651ef19fc7b0d183",
+    "spec_sha256": "b2ece9dfa00989176e08ff99da8d64332c6192ef2a004b034987a2dc4b21c194",
 }
 
 # ping_pong.yaml:6 params
@@ -37,11 +37,11 @@ THREADS = 256
 def smem_layouts():
     """buf.v: rows, columns, and what counts stages and slices."""
     return (
-        cute.make_ordered_layout((N, 1), order=(0, 1)),  # ping_pong.yaml:17
+        cute.make_ordered_layout((N, 1), order=(0, 1)),  # ping_pong.yaml:18
     )
 
 
-# ping_pong.yaml:21 buf.double
+# ping_pong.yaml:22 buf.double
 @cute.jit
 def buf_double(v: cute.Tensor):
     """v = buf.v*2"""
@@ -49,7 +49,7 @@ def buf_double(v: cute.Tensor):
         v[i] = v[i] * 2.0
 
 
-# ping_pong.yaml:22 buf.add_one
+# ping_pong.yaml:23 buf.add_one
 @cute.jit
 def buf_add_one(v: cute.Tensor):
     """v = buf.v + 1"""
@@ -67,13 +67,13 @@ def ping_pong_kernel(
     warp_idx = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     b = cute.arch.block_idx()[0]
 
-    # ping_pong.yaml:15 resources
+    # ping_pong.yaml:16 resources
     (buf_v_layout,) = smem_layouts()
     smem = SmemAllocator()
     buf_v = smem.allocate_tensor(Float32, buf_v_layout, 16)
     buf_barriers = smem.allocate_array(Int64, 2 * 1, byte_alignment=8)
 
-    # ping_pong.yaml:18 buf: async_async
+    # ping_pong.yaml:19 buf: async_async
     buf = pipeline.PipelineAsync.create(
         num_stages=1,
         producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 128),
@@ -84,7 +84,7 @@ def ping_pong_kernel(
     cute.arch.mbarrier_init_fence()
     cute.arch.sync_threads()
 
-    # ---- ping_pong.yaml:44 task double: warps 0 to 3; schedule ping_pong.yaml:25
+    # ---- ping_pong.yaml:45 task double: warps 0 to 3; schedule ping_pong.yaml:26
     if warp_idx < 4:
         thread = tid
         buf_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 1)
@@ -96,27 +96,27 @@ def ping_pong_kernel(
         ).get_slice(thread)
         buf_v_to = tile_thread.partition_D(buf_v)
         buf_v_from = tile_thread.partition_S(buf_v)
-        # ping_pong.yaml:26 domain_loop
+        # ping_pong.yaml:27 domain_loop
         for i in cutlass.range(STEPS, unroll=1):
-            # ping_pong.yaml:28 buf.acquire()
+            # ping_pong.yaml:29 buf.acquire()
             buf.producer_acquire(buf_state)
-            # ping_pong.yaml:29 first_iter
+            # ping_pong.yaml:30 first_iter
             if i == 0:
-                # ping_pong.yaml:31 buf.fill()
+                # ping_pong.yaml:32 buf.fill()
                 x_from = tile_thread.partition_S(x[b, None])
                 x_tile = cute.make_rmem_tensor_like(x_from)
                 cute.autovec_copy(x_from, x_tile)
                 cute.autovec_copy(x_tile, buf_v_to[None, None, buf_state.index])
-            # ping_pong.yaml:32 buf.double()
+            # ping_pong.yaml:33 buf.double()
             v = cute.make_rmem_tensor_like(buf_v_from[None, None, buf_state.index])
             cute.autovec_copy(buf_v_from[None, None, buf_state.index], v)
             buf_double(v)
             cute.autovec_copy(v, buf_v_to[None, None, buf_state.index])
-            # ping_pong.yaml:33 buf.commit()
+            # ping_pong.yaml:34 buf.commit()
             buf.producer_commit(buf_state)
             buf_state.advance()
 
-    # ---- ping_pong.yaml:45 task add: warps 4 to 7; schedule ping_pong.yaml:34
+    # ---- ping_pong.yaml:46 task add: warps 4 to 7; schedule ping_pong.yaml:35
     if warp_idx >= 4:
         thread = tid % 128
         buf_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
@@ -128,23 +128,23 @@ def ping_pong_kernel(
         ).get_slice(thread)
         buf_v_from = tile_thread.partition_S(buf_v)
         buf_v_to = tile_thread.partition_D(buf_v)
-        # ping_pong.yaml:35 domain_loop
+        # ping_pong.yaml:36 domain_loop
         for i in cutlass.range(STEPS, unroll=1):
-            # ping_pong.yaml:37 buf.wait()
+            # ping_pong.yaml:38 buf.wait()
             buf.consumer_wait(buf_state)
-            # ping_pong.yaml:38 buf.add_one()
+            # ping_pong.yaml:39 buf.add_one()
             v = cute.make_rmem_tensor_like(buf_v_from[None, None, buf_state.index])
             cute.autovec_copy(buf_v_from[None, None, buf_state.index], v)
             buf_add_one(v)
             cute.autovec_copy(v, buf_v_to[None, None, buf_state.index])
-            # ping_pong.yaml:39 last_iter
+            # ping_pong.yaml:40 last_iter
             if i + 1 >= STEPS:
-                # ping_pong.yaml:41 y.write()
+                # ping_pong.yaml:42 y.write()
                 v_tile = cute.make_rmem_tensor_like(buf_v_from[None, None, buf_state.index])
                 cute.autovec_copy(buf_v_from[None, None, buf_state.index], v_tile)
                 y_to = tile_thread.partition_D(y[b, None])
                 cute.autovec_copy(v_tile, y_to)
-            # ping_pong.yaml:42 buf.release()
+            # ping_pong.yaml:43 buf.release()
             cute.arch.sync_warp()  # every lane is done before one lane releases
             with cute.arch.elect_one():
                 buf.consumer_release(buf_state)
