@@ -22,7 +22,15 @@ _FORMATS = tuple(dict.fromkeys(f for view in VIEWS.values() for f in view.format
 @set_option
 @variant_option
 @target_option
-def command(spec: str, view: str, format_: str, sets: dict[str, str], variant: str | None, target: str | None) -> int:
+def command(
+    spec: str,
+    view: str,
+    format_: str,
+    name: str | None,
+    sets: dict[str, str],
+    variant: str | None,
+    target: str | None,
+) -> int:
     """Shows a kernel: its schedule, resource graph, memory map, register budget or a run of its schedule.
 
     The default variant is shown unless --variant names another. As text, all kernels of a chain are shown.
