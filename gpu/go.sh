@@ -3,7 +3,7 @@
 #   gpu/go.sh check [BUILD...]      results and refusals of each build, and `tsgen run` over the libraries
 #   gpu/go.sh sanitize [BUILD...]   compute-sanitizer: racecheck, synccheck, memcheck on small shapes
 #   gpu/go.sh bench [ROUNDS]        the GEMM beside cuBLAS and the hand-written target
-#   gpu/go.sh memory [ROUNDS]       what memory bounds: copies and chains beside device copies
+#   gpu/go.sh memory [ROUNDS]       what memory bounds: copies, RMSNorm, chains; beside device copies
 # Each takes a few minutes. Logs go to $OUT (default .gpu/out). A wrong schedule hangs: every run has its time limit.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -38,7 +38,7 @@ check() {
     [ "$b" != gemm_f16 ] || sed -n '/^refusals:/,/^[^ r]/p' "$OUT/$b.log" | grep '^ '
   done
   echo "== tsgen run"
-  for b in copy copy_tma pdl_chain gemm_f16 gemm_bf16_bias_gelu; do
+  for b in copy copy_tma rmsnorm pdl_chain gemm_f16 gemm_bf16_bias_gelu; do
     timeout -k 5 45 python3 -c 'from tsgen.cli import main; main()' run "$(spec_of "$b")" --aot "$(library "$b")" || failed $? "run $b"
   done
 }
@@ -86,12 +86,16 @@ bench() {
 memory() {
   nvidia-smi --query-gpu=name,power.limit,clocks.sm,clocks.mem --format=csv,noheader
   timed() { # BUILD, then what `tsgen bench` is told
+    echo "== $1"
     timeout -k 5 90 python3 -c 'from tsgen.cli import main; main()' bench "$(spec_of "$1")" --aot "$(library "$1")" \
       --rounds "$rounds" "${@:2}" || failed $? "bench $1"
   }
   rounds=${1:-13}
   timed copy --against copy --shape N=134217728 --shape N=16777216
   timed copy_tma --against copy --shape M=16384,N=8192 --shape M=2048,N=8192
+  timed rmsnorm --against copy --against torch --shape R=32768
+  timed rmsnorm_n16384 --against copy --against torch --shape R=8192
+  timed rmsnorm_n65536 --against copy --against torch --shape R=4096
   timed pdl_chain --against "$(library pdl_chain_serial)" --shape N=262144 --shape N=1048576 --shape N=4194304 --shape N=16777216
 }
 

@@ -9,7 +9,7 @@ from tsgen.derive.model import Derived
 from tsgen.derive.storage import root
 from tsgen.lower.errors import refuse
 from tsgen.lower.names import RESERVED, Namer
-from tsgen.lower.program import Constant, Mma, SmemField, Statement, TmaMap
+from tsgen.lower.program import Constant, Mma, SmemField, Statement, TmaMap, View
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.tokens import ScalarToken, Spread, TileToken, Token
 from tsgen.lower.tries import Answers
@@ -79,7 +79,7 @@ class Builder:
     derived_constants: dict[str, Constant] = field(default_factory=dict)
     fields: dict[tuple[str, str], SmemField] = field(default_factory=dict)
     maps: dict[object, TmaMap] = field(default_factory=dict)
-    views: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)  # TMA view of a tensor -> name
+    views: dict[View, str] = field(default_factory=dict)
     mmas: dict[object, Mma] = field(default_factory=dict)
     functions: dict[str, Statement] = field(default_factory=dict)
     function_names: dict[str, str] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Builder:
     def tensor(self, name: str) -> str:
         """A tensor that the kernel gets as it is (not in TMA coordinates)."""
         if name not in self.generic:
-            taken = any(t == name for t, _ in self.views)
+            taken = any(v.tensor == name for v in self.views)
             self.generic[name] = self.names.new(f"{name}_gmem" if taken else name)
         return self.generic[name]
 

@@ -75,7 +75,7 @@ def host_tensors(b: Builder, intermediates: frozenset[str] = frozenset()) -> tup
     scope = Scope(b.kernel.env, b.kernel_names())
     decided = {p.name for p in b.kernel.params.values() if p.decided_by_caller}
     giving = {d.tensor for d in host_dims(b)}
-    tma = {t for t, _ in b.views}
+    tma = {v.tensor for v in b.views}
     out = []
     for t in b.kernel.tensors.values():
         word = b.dtype_word(t.dtype)

@@ -9,8 +9,9 @@ from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import Mma, Statement
 from tsgen.lower.pyexpr import Scope, py
+from tsgen.lower.row_fields import held_whole, is_row_field
 from tsgen.lower.smem import slot, smem_field, sub_tile
-from tsgen.lower.spread import field_spread
+from tsgen.lower.spread import field_spread, row_spread
 from tsgen.model.algebra import canonical, prune
 from tsgen.model.expr import Const, Expr, IfElse, Placed, Ref
 from tsgen.model.kernel import Field, Kernel, Task, Work
@@ -138,8 +139,8 @@ def fragment(s: TaskState, field: Field) -> str:
         text = f"cute.make_rmem_tensor({tiled_mma(s, reader).name}.partition_shape_A(({shape})), {dtype})"
     elif not field.shape or all(x == 1 for x in field.shape):
         text = f"cute.make_rmem_tensor(1, {dtype})"
-    elif field.shape[-1] == 1 or field.rowwise:
-        text = f"cute.make_rmem_tensor({rows_per_thread(s, field)}, {dtype})"
+    elif is_row_field(s, field):
+        text = f"cute.make_rmem_tensor({_row_registers(s, field)}, {dtype})"
     elif (spread := field_spread(s, field)) is not None:
         text = f"cute.make_rmem_tensor({spread.shape}, {dtype})"
     else:
@@ -149,6 +150,22 @@ def fragment(s: TaskState, field: Field) -> str:
         "setup/assign", {"name": name, "text": text}, b.note(field.span.line, f"{field.owner}.{field.name}")
     )
     return name
+
+
+def _row_registers(s: TaskState, field: Field) -> str:
+    """The registers of a row field: for each row that the thread owns part of, one, or all columns held whole."""
+    scope = Scope(s.builder.kernel.env, s.builder.constants)
+    if has_wgmma(s.task, s.builder.kernel):
+        rows = str(rows_per_thread(s, field))
+    else:
+        spread = row_spread(s, field)
+        if spread is None:
+            help = "a row field belongs to a tile of its resource with as many rows"
+            refuse(f"register field `{field.name}`, whose rows no tile has", field.span, help)
+        rows = py(field.dims[-2], scope) if spread.down == 1 else str(spread.reps[0])
+    if not held_whole(field):
+        return rows
+    return f"cute.make_ordered_layout(({rows}, {py(field.dims[-1], scope)}), order=(1, 0))"
 
 
 def rows_per_thread(s: TaskState, field: Field) -> int:

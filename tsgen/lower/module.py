@@ -171,19 +171,8 @@ def _extents(b: Builder) -> dict[str, str]:
 
 def _ordered(b: Builder) -> list[Statement]:
     """Functions before those that call them."""
-    first = (
-        "serpentine",
-        "tile_coord",
-        "mma",
-        "erf",
-        "relu",
-        "gelu",
-        "silu",
-        "sigmoid",
-        "gelu_tanh",
-        "fragments",
-        "pack",
-    )
+    elementwise = ("erf", "relu", "gelu", "silu", "sigmoid", "gelu_tanh")
+    first = ("serpentine", "tile_coord", "mma", *elementwise, "fragments", "pack", "reductions")
     known = [b.functions[k] for k in first if k in b.functions]
     return known + [v for k, v in b.functions.items() if k not in first]
 

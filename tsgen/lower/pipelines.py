@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsgen.lower.clusters import peer_count, peers_axis
 from tsgen.lower.context import TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.positions import (
@@ -93,7 +94,10 @@ def _open(s: TaskState, c: CallStep) -> list[Statement]:
 def _arm(s: TaskState, resource: str, r: Ring, state: str) -> dict[str, object] | None:
     """How the bytes of a stage are announced after the wait, where the pipeline does not do that by itself."""
     b = s.builder
-    if producer_kind(b, resource) != "tma":
+    kind = producer_kind(b, resource)
+    if kind == "peer":
+        return {"barrier": r.full_barrier(state), "bytes": stage_bytes(b, resource), "lead": s.lead_warp}
+    if kind != "tma":
         return None
     p = ring_config(b, resource)
     leader = "task_warp_leader" in (p.producer_signaling or "") and s.num_warps > 1
@@ -127,6 +131,7 @@ def _release(s: TaskState, c: CallStep) -> Statement:
     members = group.members if group is not None else (c.target,)
     every_thread = b.derived.arrivals[resource].empty_by == "thread"
     tma = r.pipeline is not None and producer_kind(b, resource) == "tma"
+    axis = peers_axis(b, resource)
     values = {
         "pipeline": r.pipeline,
         "state": state,
@@ -136,6 +141,8 @@ def _release(s: TaskState, c: CallStep) -> Statement:
         "plain": r.pipeline is None or (tma and every_thread),
         "elect": not every_thread and not tma,
         "sync_warp": not every_thread and (not tma or any(touches_generically(s, m) for m in members)),
+        "peers": peer_count(b, axis) if axis is not None and b.derived.peers[resource] > 1 else None,
+        "lane": s.scope.names["lane"],
     }
     return Statement("pipelines/release", values, s.note(c))
 

@@ -49,6 +49,15 @@ class SmemField:
 
 
 @frozen
+class View:
+    """A tensor in TMA coordinates: its dimensions in this order, the rows of one mode divided into chunks."""
+
+    tensor: str
+    modes: tuple[int, ...]
+    divided: tuple[int, int] | None
+
+
+@frozen
 class TmaMap:
     """A TMA descriptor and the tensor in its coordinates."""
 
@@ -60,15 +69,31 @@ class TmaMap:
     smem_layout: str  # of the box in shared memory
     op: str  # DSL copy op
     multicast: str | None  # number of CTAs
+    divided: tuple[int, int] | None = None  # the mode whose rows are divided into chunks of so many elements
 
     @property
-    def permuted(self) -> bool:
-        return self.modes != tuple(range(len(self.modes)))
+    def arrangements(self) -> list[tuple[str, str]]:
+        """What the launcher makes of the tensor: its dimensions in the map's order, its rows in chunks."""
+        out, tensor = list[tuple[str, str]](), self.tensor
+        if self.modes != tuple(range(len(self.modes))):
+            modes = ", ".join(map(str, self.modes))
+            text = f"cute.make_tensor({tensor}.iterator, cute.select({tensor}.layout, mode=[{modes}]))"
+            tensor = f"{self.view}_modes"
+            out.append((tensor, text))
+        if self.divided is not None:
+            out.append((f"{self.view}_chunks", f"cute.logical_divide({tensor}, {self.chunks(len(self.modes))})"))
+        return out
+
+    def chunks(self, rank: int) -> str:
+        """The tiler that divides the rows of something of this rank."""
+        assert self.divided is not None
+        mode, chunk = self.divided
+        return f"({', '.join(str(chunk) if i == mode else 'None' for i in range(rank))})"
 
     @property
     def source(self) -> str:
-        """The launcher's tensor in the map's order of dimensions."""
-        return f"{self.view}_modes" if self.permuted else self.tensor
+        """The launcher's tensor as the map sees it."""
+        return self.arrangements[-1][0] if self.arrangements else self.tensor
 
     @property
     def argument(self) -> str:
@@ -162,9 +187,9 @@ class KernelCode:
         return [c.name for c in self.host.dtype_choices if c.name in used]
 
     @property
-    def permutations(self) -> list[tuple[str, str, tuple[int, ...]]]:
-        """Tensors that the launcher reorders for TMA: new name, tensor, order."""
-        return list(dict.fromkeys((m.source, m.tensor, m.modes) for m in self.maps if m.permuted))
+    def arrangements(self) -> list[tuple[str, str]]:
+        """Tensors as the launcher arranges them for TMA: names and texts, in order."""
+        return list(dict.fromkeys(a for m in self.maps for a in m.arrangements))
 
 
 @frozen

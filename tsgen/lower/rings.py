@@ -6,6 +6,7 @@ from typing import Literal
 
 from tsgen.derive.arrivals import COMMIT
 from tsgen.frozen import frozen
+from tsgen.lower.clusters import peer_rank, peers_axis
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
 from tsgen.lower.positions import group_of
@@ -17,8 +18,8 @@ from tsgen.model.kernel import Group, Pipeline, Resource
 from tsgen.model.ops import copies
 from tsgen.model.steps import calls
 
-EMITTED = ("tma_async", "async_async")
-Producer = Literal["tma", "cp_async", "async"]
+EMITTED = ("tma_async", "async_async", "peer_async")
+Producer = Literal["tma", "cp_async", "async", "peer"]
 
 
 @frozen
@@ -80,6 +81,8 @@ def _check_arming(b: Builder, r: Resource, p: Pipeline) -> None:
             refuse(f"{key} {getattr(p, key)}", p.spans.get(key, p.span))
     if b.derived.arrivals[r.name].full_by != "arm" or p.producer_signaling == "task_warp_leader":
         return
+    if p.type == "peer_async":
+        return
     for task in b.kernel.tasks:
         acquires = any(c.target == r.name and c.method == "acquire" for c in calls(task.schedule.steps))
         n = task.instances[0].num_warps
@@ -92,8 +95,10 @@ def _check_arming(b: Builder, r: Resource, p: Pipeline) -> None:
 
 
 def producer_kind(b: Builder, resource: str) -> Producer:
-    """What arrives when a stage has been filled: TMA's bytes, cp.async, or the threads that wrote it."""
+    """What arrives when a stage is full: bytes of TMA or of all peers, cp.async, or the threads that wrote it."""
     r = b.kernel.resources[resource]
+    if r.pipeline is not None and r.pipeline.type == "peer_async":
+        return "peer"
     if b.derived.arrivals[resource].full_by == "arm":
         return "tma"
     ops = {w.op for w in r.works.values() if w.role == "producer" and not w.auxiliary}
@@ -125,13 +130,16 @@ def _pipeline(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "stages": py(p.stages, scope),
         "barriers": f"{r.name}_barriers",
         "count": f"2 * {py_factor(p.stages, scope)}",
-        "class": {"tma": "PipelineTmaAsync", "cp_async": "PipelineCpAsync", "async": "PipelineAsync"}[kind],
+        "class": {"tma": "PipelineTmaAsync", "cp_async": "PipelineCpAsync"}.get(kind, "PipelineAsync"),
         "full": b.derived.arrivals[r.name].full,
         "empty": empty_arrivals(b, r.name, r.name),
         "bytes": stage_bytes(b, r.name) if kind == "tma" else None,
     }
     shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
-    if b.derived.peers.get(r.name, 1) > 1:
+    axis = peers_axis(b, r.name)
+    if axis is not None and b.derived.peers.get(r.name, 1) > 1:
+        values["released"] = peer_rank(b, axis, "cute.arch.lane_idx()")
+    elif b.derived.peers.get(r.name, 1) > 1:
         if len(shared) > 2:
             refuse("multicast in clusters of three axes", p.span)
         sizes = [py(a.cluster_expr, scope) if a.cluster_expr != Const(a.cluster) else str(a.cluster) for a in shared]

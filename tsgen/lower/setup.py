@@ -27,7 +27,7 @@ def lower_setup(
     """What every thread does before the tasks: indices, sizes, shared memory, pipelines, windows, synchronisation."""
     conditions = [f"{t.outer} {t.inner}" for t in tasks]
     windows = list(b.windows.values())
-    values = _values(b, used, extents, coord, [bodies, windows])
+    values = _values(b, used, extents, coord, [bodies, windows, pipes])
     out: list[Statement] = []
     after = [*bodies, *windows, *values, conditions]
     grouped = any(p.template == "setup/group" for p in pipes)
@@ -95,12 +95,11 @@ def _values(
             if a.name in scope_names.seen:
                 tail.append(assign(b.globals[a.name], f"cute.arch.block_idx()[{i}]"))
     if clustered(b):
-        rank = [assign("cta_rank", "cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())")]
-        if len(cluster_ranks(b)) > 1:
-            rank += [
-                assign(f"cta_{axis}", text) for axis, text in cluster_ranks(b).items() if mentions(code, f"cta_{axis}")
-            ]
-        tail += rank
+        used_ranks = {f"cta_{axis}": text for axis, text in cluster_ranks(b).items()}
+        ranks = [assign(name, text) for name, text in used_ranks.items() if mentions(code, name)]
+        if mentions([code, ranks], "cta_rank"):
+            tail.append(assign("cta_rank", "cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())"))
+        tail += ranks
     sizes = []
     for i, a in enumerate(kernel.launch.axes):
         if isinstance(a.extent, Name) and b.globals.get(a.extent.id) == extents[a.name]:
@@ -119,20 +118,25 @@ def _dims(b: Builder, used: Used) -> list[Statement]:
     missing = [d for d in b.kernel.dims if d in used.seen]
     out: list[Statement] = []
     have: list[tuple[str, list[Expr]]] = []
-    for (tensor, modes), name in b.views.items():
-        have.append((name, [b.kernel.tensors[tensor].shape[m] for m in modes]))
+    divided: dict[str, int] = {}
+    for v, name in b.views.items():
+        have.append((name, [b.kernel.tensors[v.tensor].shape[m] for m in v.modes]))
+        if v.divided is not None:
+            divided[name] = v.divided[0]
     for tensor, name in b.generic.items():
         have.append((name, list(b.kernel.tensors[tensor].shape)))
     for name, shape in have:
         plain = [e.id for e in shape if isinstance(e, Name) and e.id in b.kernel.dims]
         new = [d for d in plain if d in missing]
-        if len(plain) == len(shape) and len(set(plain)) == len(plain) and len(new) == len(plain) > 1:
+        whole = len(plain) == len(shape) and name not in divided
+        if whole and len(set(plain)) == len(plain) and len(new) == len(plain) > 1:
             out.append(assign(", ".join(b.globals[d] for d in plain), f"{name}.shape"))
             missing = [d for d in missing if d not in plain]
             continue
         for i, e in enumerate(shape):
             for d in list(missing):
-                solved = host.solve(b.kernel, e, d, f"{name}.shape[{i}]")
+                size = f"cute.size({name}, mode=[{i}])" if divided.get(name) == i else f"{name}.shape[{i}]"
+                solved = host.solve(b.kernel, e, d, size)
                 if solved is not None:
                     out.append(assign(b.globals[d], solved))
                     missing.remove(d)

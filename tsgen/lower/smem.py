@@ -45,7 +45,7 @@ def smem_field(b: Builder, ref: Ref) -> SmemField:
         dtype=b.dtype(field.dtype),
         shape=(*tile, " * ".join(slots) or "1"),
         swizzle=swizzle,
-        align=1024 if swizzle else max(16, field.align or 0),
+        align=1024 if swizzle else max(128, field.align or 0),
         note=b.note(field.span.line, ""),
         at=_offset(b, field) if aliased(b) else None,
     )

@@ -5,16 +5,17 @@ holds what: vectors of up to 16 bytes of the widest type that memory holds such 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from tsgen.lower.binding import bind
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement
+from tsgen.lower.row_fields import is_row_field
 from tsgen.lower.smem import element_bytes
 from tsgen.lower.tokens import Spread
 from tsgen.model.algebra import canonical
-from tsgen.model.expr import Binary, Compare, Const, Expr, Full, Index, Ref, Slice
+from tsgen.model.expr import Binary, Compare, Const, Expr, Full, Index, Placed, Ref, Slice
 from tsgen.model.kernel import Field, Work
 from tsgen.model.ops import accesses
 from tsgen.model.steps import calls
@@ -51,10 +52,33 @@ def spread_of(s: TaskState, w: Work, ref: Ref) -> Spread:
 
 def field_spread(s: TaskState, field: Field) -> Spread | None:
     """The spread of a register field that no WGMMA touches; None for a field that is no tile."""
-    if len(field.shape) not in (1, 2) or field.shape[-1] == 1 or field.rowwise:
+    if len(field.shape) not in (1, 2) or field.shape[-1] == 1 or is_row_field(s, field):
         return None
     works = list(s.builder.kernel.resources[field.owner].works.values())
-    return spread(s, works[0], field.shape) if works else None
+    return spread(s, works[0], field.shape[-1:] if _is_vector(s, field) else field.shape) if works else None
+
+
+def _is_vector(s: TaskState, field: Field) -> bool:
+    """Whether a field of one row is loaded from something without rows, as a bias is."""
+    if len(field.shape) == 1 or field.shape[0] != 1:
+        return False
+    for w in s.builder.kernel.resources[field.owner].works.values():
+        to, source = w.args.get("to"), w.args.get("from")
+        if w.op == "load" and isinstance(to, Placed) and isinstance(source, Placed):
+            known = isinstance(to.expr, Ref) and isinstance(source.expr, Ref) and s.builder.field(to.expr) == field
+            if known and len(tile_shape(s, source.expr) or ()) == 1:  # type: ignore[arg-type]
+                return True
+    return False
+
+
+def row_spread(s: TaskState, field: Field) -> Spread | None:
+    """The spread of the tiles whose rows a row field speaks of: those of its resource with as many rows."""
+    rows = field.shape[0]
+    for other in s.builder.kernel.resources[field.owner].fields.values():
+        x = field_spread(s, other) if len(other.shape) == 2 and other.shape[0] == rows else None
+        if x is not None and x.rank == 2:
+            return x
+    return None
 
 
 def spread(s: TaskState, w: Work, shape: Shape) -> Spread:
@@ -62,6 +86,9 @@ def spread(s: TaskState, w: Work, shape: Shape) -> Spread:
     if key in s.spreads:
         return s.spreads[key]
     rows, cols = (1, *shape)[-2:]
+    if len(shape) == 1 and (beside := _tile_of_width(s, w, cols)) is not None:
+        s.spreads[key] = _like_its_rows(s, beside)
+        return s.spreads[key]
     threads = 32 if w.scope == "warp" else s.threads
     vector, dtype, width = _widest(s, w.scope, shape)
     while vector > 1 and not _fits(rows, cols, vector, threads):
@@ -82,6 +109,18 @@ def spread(s: TaskState, w: Work, shape: Shape) -> Spread:
         bits=vector * width * 8,
     )
     return s.spreads[key]
+
+
+def _tile_of_width(s: TaskState, w: Work, cols: int) -> Spread | None:
+    """The spread of the task's tiles with rows of so many elements."""
+    shapes = {tile_shape(s, ref): None for x, ref in _memory_tiles(s) if x.scope == w.scope}
+    return next((spread(s, w, x) for x in shapes if x is not None and len(x) == 2 and x[1] == cols), None)
+
+
+def _like_its_rows(s: TaskState, tile: Spread) -> Spread:
+    """A vector as each row of a tile lies: threads of one column hold the same, so that the two can be combined."""
+    index = tile.index if tile.down == 1 else f"{tile.index} % {tile.across}"
+    return replace(tile, thread=s.names.new("row_thread"), index=index, rows=1, rank=1, down=1)
 
 
 def thread_slice(s: TaskState, spread: Spread) -> str:

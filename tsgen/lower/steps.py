@@ -8,6 +8,7 @@ from tsgen.lower.context import TaskState
 from tsgen.lower.cp_async import cp_async_load
 from tsgen.lower.errors import Unsupported, refuse, work_without_code
 from tsgen.lower.mma import ref_of, wgmma
+from tsgen.lower.peers import peer_store
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import py_factor
@@ -103,6 +104,10 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
         case "tma_store":
             source, _ = ref_of(bound, "from")
             return [tma.tma_store(s, bound, c, stage(s, source.resource or "", w))]
+        case "peer_store":
+            at = stage(s, w.owner, w)
+            assert at is not None
+            return [peer_store(s, bound, c, at, _full_barrier(s, w.owner, at))]
         case "wgmma":
             stages = {}
             for which in ("a", "b"):

@@ -13,6 +13,7 @@ from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope
 from tsgen.lower.queue import TileCoord
 from tsgen.lower.schedule import TileValues, lower_steps
+from tsgen.model.algebra import canonical
 from tsgen.model.expr import Binary, Const, Ref
 from tsgen.model.kernel import Task
 
@@ -52,7 +53,7 @@ def _element_or_field(s: TaskState, r: Ref) -> str:
 def _tile_bounds(s: TaskState) -> None:
     """Largest values of the tile coordinates; unknown where a CTA may lie past the edge of the tile space."""
     for a in s.builder.kernel.launch.axes:
-        if a.cluster == 1:
+        if canonical(a.extent, s.scope.env).multiple_of(a.cluster):
             s.lasts[a.name] = Binary("-", a.extent, Const(1))
     s.lasts["thread"] = Const(s.threads - 1)
     s.lasts["lane"] = Const(31)

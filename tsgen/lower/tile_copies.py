@@ -209,7 +209,7 @@ def _if(conditions: list[str], body: list[Statement]) -> Statement:
 
 
 def sum_text(start: str, offset: str) -> str:
-    return offset if start == "0" else f"{start} + {offset}"
+    return offset if start == "0" else start if offset == "0" else f"{start} + {offset}"
 
 
 def _tuple(items: list[str]) -> str:

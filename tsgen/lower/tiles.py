@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tsgen.lower import elements, tile_maps
+from tsgen.lower import elements, tile_functions, tile_maps
 from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
 from tsgen.lower.errors import refuse
@@ -13,12 +13,14 @@ from tsgen.lower.matrix import load_matrix, store_matrix
 from tsgen.lower.mma import a_operand, accumulator, fragment, ref_of
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
+from tsgen.lower.row_fields import is_row_field
 from tsgen.lower.rows import is_row, store_rows
-from tsgen.lower.spread import field_spread, spread_of
+from tsgen.lower.smem import slot, smem_field
+from tsgen.lower.spread import field_spread, row_spread, spread_of
 from tsgen.lower.tile_copies import convert, read_tile, write_tile
 from tsgen.lower.tokens import TileToken
 from tsgen.model.algebra import evaluate, is_constant, prune
-from tsgen.model.expr import Expr, Placed, Ref
+from tsgen.model.expr import Expr, Placed, Ref, text
 from tsgen.model.kernel import Field, Work
 from tsgen.model.steps import CallStep
 
@@ -35,6 +37,8 @@ def load(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
         return load_fragment(s, bound, step, source, field)
     if field is not None and (reader := a_operand(s.builder, field)) is not None:
         return load_matrix(s, bound, step, source, field, reader)
+    if field is not None and is_row_field(s, field):
+        return noted(s, step, [_load_whole(s, bound, source, field, where)])
     spread = spread_of(s, bound, source)
     mask, before = tile_maps.mask(s, w, step, where, spread) if where is not None else (None, [])
     name = s.names.new(step.results[0]) if field is None else None
@@ -45,6 +49,22 @@ def load(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
     else:
         s.tokens[step.results[0]] = token
     return noted(s, step, out)
+
+
+def _load_whole(s: TaskState, w: Work, source: Ref, field: Field, where: Expr | None) -> Statement:
+    """All of a field in shared memory to registers of each thread."""
+    b = s.builder
+    rows = row_spread(s, field)
+    same = source.resource is not None and b.dtype_word(b.field(source).dtype) == b.dtype_word(field.dtype)
+    if not same or source.window is not None or where is not None or b.field(source).shape != field.shape:
+        help = "load all of a field of its shape"
+        refuse(f"a load of `{text(source)}` into `{field.owner}.{field.name}`", w.span, help)
+    if rows is None or rows.down > 1:
+        refuse(f"a load into `{field.owner}.{field.name}`, some of whose rows a thread owns", w.span)
+    shared = smem_field(b, source)
+    at = slot(b, source, stage(s, source.resource or "", w), s.scope)
+    part = f"{shared.name}[{'None, ' * (len(shared.shape) - 1)}{at}]"
+    return Statement("ops/copy", {"source": part, "target": fragment(s, field)})
 
 
 def _into(s: TaskState, field: Field | None, source: Ref) -> TileToken | None:
@@ -68,7 +88,7 @@ def _to_field(s: TaskState, w: Work, field: Field, token: TileToken) -> list[Sta
 def tile_field(s: TaskState, field: Field) -> TileToken | None:
     """A register field as a tile; None for what a WGMMA spreads, for row fields and scalars."""
     b = s.builder
-    spread = None if tile_maps.of_wgmma(s, field) else field_spread(s, field)
+    spread = None if tile_functions.of_wgmma(s, field) else field_spread(s, field)
     if spread is None:
         return None
     return TileToken(fragment(s, field), spread, b.dtype(field.dtype), b.dtype_word(field.dtype))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tsgen.diagnostics import Span
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
-from tsgen.lower.program import SmemField, Statement, TmaMap
+from tsgen.lower.program import SmemField, Statement, TmaMap, View
 from tsgen.lower.proofs import in_names
 from tsgen.lower.pyexpr import py, split_index
 from tsgen.lower.queue import queue_of
-from tsgen.lower.smem import SubTile, slot, smem_field, sub_tile
+from tsgen.lower.smem import SubTile, element_bytes, slot, smem_field, sub_tile
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Const, Expr, Full, Index, Placed, Ref, Slice, text
 from tsgen.model.expr import names as free_names
@@ -20,6 +20,7 @@ from tsgen.model.kernel import CopyArg, Work
 from tsgen.model.ops import copies
 from tsgen.model.steps import CallStep
 
+BOX = 256  # elements that a TMA box has in each dimension at most
 LOAD, SHARED_LOAD, STORE = "CopyBulkTensorTileG2SOp", "CopyBulkTensorTileG2SMulticastOp", "CopyBulkTensorTileS2GOp"
 
 
@@ -66,31 +67,59 @@ def _place(s: TaskState, ref: Ref, box: tuple[int, ...], picked: tuple[int, ...]
     return _Place(out, offset if any(e != Const(0) for e in offset) else None, placed.span)
 
 
-def view(b: Builder, tensor: str, modes: tuple[int, ...]) -> str:
-    """The kernel's name for a tensor in TMA coordinates with this order of dimensions."""
-    key = (tensor, modes)
-    if key not in b.views:
-        taken = tensor in b.generic or any(t == tensor for t, _ in b.views)
-        b.views[key] = b.names.new(f"{tensor}_tma" if taken else tensor)
-    return b.views[key]
+def _view(b: Builder, v: View) -> str:
+    """The kernel's name for a tensor in TMA coordinates."""
+    if v not in b.views:
+        taken = v.tensor in b.generic or any(x.tensor == v.tensor for x in b.views)
+        b.views[v] = b.names.new(f"{v.tensor}_tma" if taken else v.tensor)
+    return b.views[v]
+
+
+def _divided(b: Builder, tensor: str, modes: tuple[int, ...], part: SubTile, field: SmemField) -> int | None:
+    """Elements of the chunks that rows wider than a box are divided into, so that one box still takes the whole tile.
+
+    A box has at most 256 elements in each dimension and five dimensions. None where one dimension is wide enough, or
+    where the rows, swizzled or ragged, cannot be divided: then the copy is made of several boxes.
+    """
+    width = part.sizes[-1]
+    if width <= BOX or field.swizzle or part.at is not None or len(modes) > 4:
+        return None
+    t = b.kernel.tensors[tensor]
+    extent, size = canonical(t.shape[modes[len(part.box) - 1]], b.kernel.env), element_bytes(b, t.dtype)
+    fitting = (n for n in range(BOX, 0, -1) if width % n == 0 and n * size % 16 == 0 and extent.multiple_of(n))
+    chunk = next(fitting, None)
+    return chunk if chunk is not None and width // chunk <= BOX else None
 
 
 def _map(
     b: Builder, tensor: str, modes: tuple[int, ...], part: SubTile, field: SmemField, op: str, multicast: str | None
 ) -> TmaMap:
     layout = f"cute.slice_({field.layout}, ({'None, ' * (len(field.shape) - 1)}0))"
-    if part.at is not None:
+    if part.at is not None and not field.swizzle:
+        layout = f"cute.make_ordered_layout(({', '.join(part.box)}), order=({'1, 0' if len(part.box) == 2 else '0,'}))"
+    elif part.at is not None:
         order = ", ".join(str(i) for i in range(len(part.box)))
         shape = ", ".join(part.box)
         kind = f"warpgroup.SmemLayoutAtomKind.K_SW{field.swizzle}"
         layout = (
             f"cute.tile_to_shape(warpgroup.make_smem_layout_atom({kind}, {field.dtype}), ({shape}), order=({order}))"
         )
-    key = ("map", tensor, modes, part.box, layout, op, multicast)
+    chunk = _divided(b, tensor, modes, part, field)
+    divided = None if chunk is None else (len(part.box) - 1, chunk)
+    box = part.box if chunk is None else (*part.box[:-1], f"({chunk}, {_factor(part.box[-1])} // {chunk})")
+    key = ("map", tensor, modes, box, layout, op, multicast)
     if key not in b.maps:
         name = b.names.new(f"tma_{tensor}")
-        b.maps[key] = TmaMap(name, view(b, tensor, modes), tensor, modes, part.box, layout, op, multicast)
+        view = _view(b, View(tensor, modes, divided))
+        m = TmaMap(name, view, tensor, modes, box, layout, op, multicast, divided)
+        if divided is not None:
+            m = replace(m, smem_layout=f"cute.logical_divide({layout}, {m.chunks(len(box))})")
+        b.maps[key] = m
     return b.maps[key]
+
+
+def _factor(text: str) -> str:
+    return f"({text})" if " " in text else text
 
 
 def _partition(
@@ -99,6 +128,8 @@ def _partition(
     """Names of the shared and the global side of a map's boxes: partitioned in the setup, or, where the boxes are
     shifted by a value of the tile, for each tile."""
     b = s.builder
+    if m.divided is not None and at.offset is not None:
+        refuse("a TMA window of rows wider than a box that does not start at a multiple of its length", at.span)
     offset = None if at.offset is None else tuple(s.py(e) for e in at.offset)
     key = ("partition", m.name, field.name, part.at is None, wish, offset)
     windows, names = b.windows, b.names
@@ -117,7 +148,7 @@ def _partition(
                 "map": m.name,
                 "cta": cta,
                 "peers": peers,
-                "field": field.name,
+                "field": _whole(field, m),
                 "view": m.view,
                 "box": m.box,
                 "rest": len(m.modes) - len(m.box),
@@ -128,6 +159,13 @@ def _partition(
         )
     v = windows[key].values
     return str(v["smem"]), str(v["gmem"])
+
+
+def _whole(field: SmemField, m: TmaMap) -> str:
+    """The shared tensor, its rows divided as the map's are."""
+    if m.divided is None:
+        return field.name
+    return f"cute.logical_divide({field.name}, {m.chunks(len(field.shape))})"
 
 
 def _check_box(b: Builder, ref: Ref, box: tuple[int, ...], part: SubTile, s: TaskState, placed: Placed) -> None:

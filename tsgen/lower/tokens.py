@@ -31,6 +31,8 @@ class Spread:
 
     def row(self, i: str) -> str:
         """Row of a repetition, as Python."""
+        if self.down == 1:
+            return i
         row = self.index if self.across == 1 else f"{self.index} // {self.across}"
         return row if i == "0" else f"{i} * {self.down} + {row}"
 

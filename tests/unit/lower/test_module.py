@@ -15,6 +15,8 @@ MODULES = [
     ("specs/copy.yaml", None),
     ("specs/copy_tma.yaml", None),
     ("specs/pdl_chain.yaml", None),
+    ("specs/rmsnorm.yaml", None),
+    ("specs/rmsnorm.yaml", "n65536"),
     ("specs/split_consumer.yaml", None),
     ("specs/interleave_warp.yaml", "lanes"),
     ("specs/interleave_warp.yaml", "dense"),

@@ -1,0 +1,55 @@
+"""Stores into the shared memory of every CTA of a cluster: st.async, whose bytes complete each one's full barrier."""
+
+from __future__ import annotations
+
+from tsgen.lower.clusters import peer_count, peer_rank
+from tsgen.lower.context import TaskState
+from tsgen.lower.errors import refuse
+from tsgen.lower.mma import fragment, ref_of
+from tsgen.lower.program import Statement
+from tsgen.lower.pyexpr import Scope, py
+from tsgen.lower.row_fields import warp_columns
+from tsgen.lower.smem import slot, smem_field
+from tsgen.model.algebra import canonical, prune
+from tsgen.model.expr import Full, Placed, Ref, Slice
+from tsgen.model.kernel import Work
+from tsgen.model.steps import CallStep
+
+
+def peer_store(s: TaskState, w: Work, step: CallStep, stage: str, barrier: str) -> Statement:
+    """Each warp stores its column of a field, one lane for each CTA."""
+    b = s.builder
+    to, to_placed = ref_of(w, "to")
+    placed = w.args["value"]
+    assert isinstance(placed, Placed)
+    value = prune(placed.expr, s.scope.env)
+    source = b.field(value) if isinstance(value, Ref) and b.kind(value) == "rmem" and value.window is None else None
+    if source is None or not warp_columns(s, source):
+        help = "a field that `warp_rowsum` writes has one column for each warp"
+        refuse(f"`{w.owner}.{w.name}`, whose value is no field with a column for each warp", placed.span, help)
+    if b.dtype_word(source.dtype) != "f32" or b.dtype_word(b.field(to).dtype) != "f32":
+        refuse(f"`{w.owner}.{w.name}` of elements that are not f32", placed.span)
+    shared = smem_field(b, to)
+    rows, columns = (*(to.window or ()), Full(), Full())[:2]
+    start = columns.start if isinstance(columns, Slice) else None
+    length = canonical(columns.length, s.scope.env).value if isinstance(columns, Slice) else b.field(to).shape[-1]
+    if len(b.field(to).shape) != 2 or not isinstance(rows, Full) or length != source.shape[-1]:
+        refuse(f"`{w.owner}.{w.name}` to this window", to_placed.span, "write all rows and a column for each warp")
+    axis = str(w.args["peers"])
+    lane, warp = s.scope.names["lane"], s.scope.names["warp"]
+    values = {
+        "value": fragment(s, source),
+        "bits": s.names.new(f"{source.name}_bits"),
+        "full": s.names.new(f"{w.owner}_full"),
+        "barrier": barrier,
+        "lane": lane,
+        "peers": peer_count(b, axis),
+        "rank": peer_rank(b, axis, lane),
+        "i": s.names.new("i"),
+        "rows": py(b.field(to).dims[0], Scope(b.kernel.env, b.constants)),
+        "to": s.names.new(f"{shared.name}_to"),
+        "field": shared.name,
+        "column": warp if start is None else f"{s.py(start)} + {warp}",
+        "slot": slot(b, to, stage, s.scope),
+    }
+    return Statement("ops/peer_store", values, s.note(step))
