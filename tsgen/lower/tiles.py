@@ -10,7 +10,7 @@ from tsgen.lower.context import TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.fragments import load_fragment, store_fragment
 from tsgen.lower.matrix import load_matrix, store_matrix
-from tsgen.lower.mma import a_operand, accumulator, fragment, ref_of
+from tsgen.lower.mma import a_operand, accumulator, fragment, has_wgmma, ref_of
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
 from tsgen.lower.row_fields import is_row_field
@@ -112,6 +112,8 @@ def store(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
             refuse(f"`where` on the store `{w.owner}.{w.name}` of an accumulator to shared memory", w.span)
         return store_matrix(s, bound, step, target, value, stage(s, target.resource, bound))
     if isinstance(value, Ref) and b.kind(value) == "rmem" and target.resource is None and is_row(b.field(value)):
+        if not has_wgmma(s.task, b.kernel):
+            refuse(f"the store `{w.owner}.{w.name}` of row values of a tile that is spread over threads", w.span)
         return [store_rows(s, w, step, target, b.field(value))]
     spread = spread_of(s, bound, target)
     e = b.field(target).dtype if target.resource is not None else b.kernel.tensors[target.name].dtype
