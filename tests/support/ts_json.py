@@ -250,7 +250,8 @@ class Converter:
         names = list(self.resources)
         kinds = {n: self.kind(n) for n in names}
         types = {self.pipeline_type(r) for r in self.resources.values()}
-        blackwell = "tmem" in kinds.values() or any("umma" in t or "clc" in t for t in types)
+        clc = any(r.get("scheduler") == "clc" for r in self.resources.values())
+        blackwell = clc or "tmem" in kinds.values() or any("umma" in t for t in types)
         case = str(self.case.get("name", "case"))
         yield "tsgen: 1"
         yield "kernel: " + "".join(c if c.isalnum() else "_" for c in Path(case).stem)
