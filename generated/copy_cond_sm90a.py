@@ -228,7 +228,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (cute.sym_int(), N), 16, 8),
         fake(Int32, (T,), 16, 1),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(copy_cond_launch, *args, options=options)
 

@@ -226,7 +226,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (B, cute.sym_int(), COLS), 16, 8),
         fake(Int32, (B,), 16, 1),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(copy_every_launch, *args, options=options)
 

@@ -135,7 +135,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (M, N), 16, 1),
         fake(IO, (M, N), 16, 1),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(copy_skip_tiles_launch, *args, options=options)
 

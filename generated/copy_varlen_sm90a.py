@@ -148,7 +148,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(Int32, (cute.sym_int(),), 16, 1),
         fake(IO, (S, W), 16, 1),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(copy_varlen_launch, *args, options=options)
 

@@ -401,7 +401,7 @@ def compile(io="float16", options="--enable-tvm-ffi"):
         fake(IO[io], (L, N, K), 16, 8),
         fake(IO[io], (L, M, N), 16, 8),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(gemm_pingpong_launch, *args, options=options)
 

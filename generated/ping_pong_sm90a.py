@@ -217,7 +217,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(Float32, (B, N), 16, 1),
         fake(Float32, (B, N), 16, 1),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(ping_pong_launch, *args, options=options)
 

@@ -33,7 +33,7 @@ class TileValues:
 
     def __init__(self, s: TaskState, coord: TileCoord | None) -> None:
         self.s, self.coord = s, coord
-        self.skips = False  # whether some tile may be skipped
+        self.skipped: str | None = None  # the variable that says so, where some tile may be skipped
 
     def statements(self) -> list[Statement]:
         """What computes the values used so far, in order."""
@@ -90,10 +90,11 @@ def _block(s: TaskState, x: Step, tile: TileValues) -> list[Statement]:
             return [_tile_loop(s, x, tile)]
         case DomainLoop():
             return _domain_loop(s, x, tile)
-        case Skippable() if not tile.skips:
+        case Skippable() if tile.skipped is None:
             return lower_steps(s, x.body, tile)
         case Skippable():
-            return [_if("not skipped", lower_steps(s, x.body, tile), s.builder.note(x.span.line, "skippable"))]
+            note = s.builder.note(x.span.line, "skippable")
+            return [_if(f"not {tile.skipped}", lower_steps(s, x.body, tile), note)]
         case Guard():
             return [_if(_guard(s, x), lower_steps(s, x.body, tile), s.builder.note(x.span.line, x.kind))]
         case When():
@@ -123,12 +124,12 @@ def _if(condition: str, body: list[Statement], note: str) -> Statement:
 
 def _tile_loop(s: TaskState, x: TileLoop, tile: TileValues) -> Statement:
     assert tile.coord is not None
-    tile.skips = x.skip_if is not None and not never(s.builder.kernel, x.skip_if.expr)
+    if x.skip_if is not None and not never(s.builder.kernel, x.skip_if.expr):
+        tile.skipped = s.names.new("skipped")
     body = lower_steps(s, x.body, tile)
-    if x.skip_if is not None and tile.skips:
+    if x.skip_if is not None and tile.skipped is not None:
         condition = s.py(x.skip_if.expr)
-        values = [*tile.statements(), assign("skipped", condition)]
-        body = [*values, *body]
+        body = [*tile.statements(), assign(tile.skipped, condition), *body]
     else:
         at = _first_use(body, {s.used[a] for a in tile.coord.axes}, s)
         body = [*body[:at], *tile.statements(), *body[at:]]
