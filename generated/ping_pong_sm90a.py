@@ -70,7 +70,7 @@ def ping_pong_kernel(
     # ping_pong.yaml:16 resources
     (buf_v_layout,) = smem_layouts()
     smem = SmemAllocator()
-    buf_v = smem.allocate_tensor(Float32, buf_v_layout, 16)
+    buf_v = smem.allocate_tensor(Float32, buf_v_layout, 128)
     buf_barriers = smem.allocate_array(Int64, 2 * 1, byte_alignment=8)
 
     # ping_pong.yaml:19 buf: async_async
@@ -119,6 +119,7 @@ def ping_pong_kernel(
     # ---- ping_pong.yaml:46 task add: warps 4 to 7; schedule ping_pong.yaml:35
     if warp_idx >= 4:
         thread = tid % 128
+        lane = tid % 32
         buf_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
         # 128 threads, 1 element each
         tile_thread = cute.make_tiled_copy_tv(
