@@ -4,6 +4,7 @@
 #   gpu/go.sh sanitize [BUILD...]   compute-sanitizer: racecheck, synccheck, memcheck on small shapes
 #   gpu/go.sh bench [ROUNDS]        the GEMM beside cuBLAS and the hand-written target
 #   gpu/go.sh memory [ROUNDS]       what memory bounds: copies, RMSNorm, chains; beside device copies
+#   gpu/go.sh attention [ROUNDS]    attention beside cuDNN and the hand-written target
 # Each takes a few minutes. Logs go to $OUT (default .gpu/out). A wrong schedule hangs: every run has its time limit.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -99,10 +100,30 @@ memory() {
   timed pdl_chain --against "$(library pdl_chain_serial)" --shape N=262144 --shape N=1048576 --shape N=4194304 --shape N=16777216
 }
 
+attention() {
+  nvidia-smi --query-gpu=name,power.limit,clocks.sm --format=csv,noheader
+  rounds=${1:-9}
+  timed_attention() { # VARIANT TARGET, then B,S,H of each row
+    local variant=$1 target=$2 rows=() row b s h
+    shift 2
+    for row in "$@"; do
+      IFS=, read -r b s h <<<"$row"
+      rows+=(--shape "B=$b,Sq=$s,Sk=$s,Hq=$h,Hk=$h")
+    done
+    timeout -k 5 140 python3 -c 'from tsgen.cli import main; main()' bench specs/attention.yaml --variant "$variant" \
+      --aot "$(library "attention_$variant")" --against torch --against ".gpu/lib/target/attention_$target.so" \
+      --rounds "$rounds" "${rows[@]}" || failed $? "bench attention $variant"
+  }
+  timed_attention full full_fast 2,8192,16 4,4096,16 1,16384,16
+  timed_attention causal causal_fast 2,8192,16 4,4096,16
+  timed_attention full_64 full_wg3 2,8192,32
+  timed_attention causal_64 causal_wg3 2,8192,32
+}
+
 verb=${1:-}
 case $verb in
-  check | sanitize | bench | memory) shift; "$verb" "$@" ;;
-  *) sed -n '2,7p' "$0"; exit 2 ;;
+  check | sanitize | bench | memory | attention) shift; "$verb" "$@" ;;
+  *) sed -n '2,8p' "$0"; exit 2 ;;
 esac
 [ $status -eq 0 ] && echo "all well"
 exit $status

@@ -11,13 +11,18 @@ export PYTHONPATH=$PWD
 "$PYTHON" -m tests.gpu.builds .gpu/lib
 
 mkdir -p .gpu/lib/target
-install -m 644 "$SHARED/targets/gemm_fast_sm90a.py" .gpu/lib/target/
+install -m 644 "$SHARED"/targets/{gemm_fast,attention}_sm90a.py .gpu/lib/target/
+for variant in full_fast causal_fast full_wg3 causal_wg3; do # the target behind the arguments of our module
+  sed "s/\"VARIANT\"/\"$variant\"/" gpu/attention_target.py >".gpu/lib/target/attention_$variant.py"
+done
 "$PYTHON" - <<'EOF'
 from pathlib import Path
 from tsgen.runtime.compile import compile_module
-for file in compile_module(Path(".gpu/lib/target/gemm_fast_sm90a.py"), "aot"):
-    if file.suffix == ".o":
-        file.unlink()
+target = Path(".gpu/lib/target")
+for module in (target / "gemm_fast_sm90a.py", *sorted(target.glob("attention_*_*.py"))):
+    for file in compile_module(module, "aot"):
+        if file.suffix == ".o":
+            file.unlink()
 EOF
 
 if [ ! -f .gpu/rt/unpack_runtime.sh ]; then

@@ -53,6 +53,7 @@ class Build:
 
 GEMM = "specs/gemm.yaml"
 KERNELS = ("ring_registers", "both_sides", "once", "ramp", "select", "mirror")  # of tests/kernels
+ATTENTION = "specs/attention.yaml"
 BUILDS = {
     b.name: b
     for b in (
@@ -90,6 +91,11 @@ BUILDS = {
         Build("gemm_narrow", GEMM, "narrow"),
         Build("gemm_relu", GEMM, None, {"has_bias": "true", "act": "relu"}),
         Build("gemm_silu", GEMM, None, {"act": "silu"}),
+        *(Build(f"attention_{v}", ATTENTION, v) for v in ("full", "causal", "full_64", "causal_64", "varlen")),
+        Build("attention_varlen_full", ATTENTION, "varlen", {"causal": "false"}),
+        Build("attention_lse", ATTENTION, "causal", {"lse_out": "true"}),
+        Build("attention_f16", ATTENTION, "causal", {"io": "f16"}),
+        *(Build(f"attention_{v}_turns", ATTENTION, v, {"q_in_registers": "false"}) for v in ("full", "causal")),
     )
 }
 

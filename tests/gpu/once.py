@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 
 from tests.gpu import test_flow
-from tests.gpu.builds import BUILDS
+from tests.gpu.attention_shapes import FEW
+from tests.gpu.builds import ATTENTION, BUILDS
 from tests.gpu.conftest import Built
 from tests.gpu.grids import GRIDS
 from tests.gpu.hosted import hosted
@@ -27,6 +28,7 @@ SHAPES = {
     "pdl_chain_serial": [{"N": 4097}],
 }
 SHAPES.update({name: grid.few() for name, grid in GRIDS.items()})
+SHAPES.update({name: FEW for name, build in BUILDS.items() if build.spec == ATTENTION})
 OWN = {  # kernels whose numbers a test of theirs knows
     "ramp": test_flow.test_scalars_by_value,
     "select": test_flow.test_where_on_elements_and_tiles,

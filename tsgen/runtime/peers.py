@@ -69,8 +69,23 @@ def _peer(e: Call, p: Problem, b: Buffers) -> tuple[str, Callable[[], object]] |
             keys = {"scale": scale, "is_causal": is_causal(e, p), "enable_gqa": q.shape[1] != k.shape[1]}
             if keys["is_causal"] and q.shape[2] != k.shape[2]:
                 return None  # torch aligns the diagonal with the first key
-            return "torch SDPA", lambda: functional.scaled_dot_product_attention(q, k, v, **keys)
+            return _sdpa(lambda: functional.scaled_dot_product_attention(q, k, v, **keys))
     return None
+
+
+def _sdpa(call: Callable[[], object]) -> tuple[str, Callable[[], object]]:
+    """PyTorch's attention by cuDNN, its fastest; by whatever it chooses where cuDNN does not take the problem."""
+    attention = importlib.import_module("torch.nn.attention")
+
+    def by_cudnn() -> object:
+        with attention.sdpa_kernel(attention.SDPBackend.CUDNN_ATTENTION):
+            return call()
+
+    try:
+        by_cudnn()
+    except RuntimeError:
+        return "torch SDPA", call
+    return "torch SDPA by cuDNN", by_cudnn
 
 
 def _product(torch: Any, operands: list[Any]) -> tuple[str, Callable[[], object]]:

@@ -78,7 +78,7 @@ def test_comments_name_the_right_line(tmp_path: Path, source: str, variant: str 
 
 @pytest.mark.parametrize(("source", "variant"), MODULES)
 def test_reads_well(tmp_path: Path, source: str, variant: str | None) -> None:
-    """At most 500 lines (attention: 820), none past 120 characters but in comments and docstrings, no trailing blanks."""
+    """At most 500 lines (LONGER has others), none past 120 characters but in comments and docstrings, no blanks."""
     lines = module(tmp_path, source, variant=variant).split("\n")
     assert len(lines) <= LONGER.get(source, 500)
     for line in lines:

@@ -60,6 +60,26 @@ def test_the_gemm_keeps_its_register_budgets_and_waits_as_written(build: Build, 
         assert sass.registers * 384 <= 65536
 
 
+ATTENTION = {  # of the hand-written target: HGMMA, waits, exponentials, FFMA, FMNMX, conversions
+    "attention_full": (32, 4, 132, 136, 136, 96),
+    "attention_causal": (48, 6, 198, 204, 204, 128),
+    "attention_full_turns": (32, 4, 132, 136, 136, 96),
+    "attention_causal_turns": (48, 6, 198, 204, 204, 128),
+    "attention_full_64": (24, 4, 132, 136, 136, 80),
+    "attention_causal_64": (36, 6, 198, 204, 204, 112),
+    "attention_varlen": (48, 6, 198, 206, 204, 128),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_is_what_was_written_by_hand(name: str, folder: Path) -> None:
+    """More waits than wait steps would mean serialised WGMMAs; more arithmetic, maps that do not fold."""
+    mnemonics = ("HGMMA", "WARPGROUP.DEPBAR", "MUFU.EX2", "FFMA", "FMNMX", "F2FP")
+    for _, sass in compiled(name, folder):
+        assert tuple(sass.count(m) for m in mnemonics) == ATTENTION[name]
+        assert sass.count("USETMAXREG") == 2
+
+
 def test_aot_libraries_load_without_the_compiler_and_name_no_path(folder: Path) -> None:
     build = BUILDS["gemm_f16"]
     files = compile_module(build.emit(folder), "aot", choices="all")
