@@ -98,7 +98,6 @@ def copy_cond_kernel(
     # ---- copy_cond.yaml:68 task store: warps 0 to 3; schedule copy_cond.yaml:54
     if warp_idx < 4:
         thread = tid
-        lane = tid % 32
         ring_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
         # 16 x 8 threads, 8 elements each
         tile_thread = cute.make_tiled_copy_tv(

@@ -169,7 +169,6 @@ def gemm_pingpong_kernel(
         cute.arch.setmaxregister_increase(240)
         w = warp_idx // 4
         thread = tid % 128
-        lane = tid % 32
         ab_wait = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
         ab_release = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
         mma_thread = tiled_mma.get_slice(thread)

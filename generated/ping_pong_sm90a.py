@@ -119,7 +119,6 @@ def ping_pong_kernel(
     # ---- ping_pong.yaml:46 task add: warps 4 to 7; schedule ping_pong.yaml:35
     if warp_idx >= 4:
         thread = tid % 128
-        lane = tid % 32
         buf_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
         # 128 threads, 1 element each
         tile_thread = cute.make_tiled_copy_tv(

@@ -132,6 +132,7 @@ def _release(s: TaskState, c: CallStep) -> Statement:
     every_thread = b.derived.arrivals[resource].empty_by == "thread"
     tma = r.pipeline is not None and producer_kind(b, resource) == "tma"
     axis = peers_axis(b, resource)
+    peers = peer_count(b, axis) if axis is not None and b.derived.peers[resource] > 1 else None
     values = {
         "pipeline": r.pipeline,
         "state": state,
@@ -141,8 +142,7 @@ def _release(s: TaskState, c: CallStep) -> Statement:
         "plain": r.pipeline is None or (tma and every_thread),
         "elect": not every_thread and not tma,
         "sync_warp": not every_thread and (not tma or any(touches_generically(s, m) for m in members)),
-        "peers": peer_count(b, axis) if axis is not None and b.derived.peers[resource] > 1 else None,
-        "lane": s.scope.names["lane"],
+        "first_lanes": None if peers is None else f"{s.scope.names['lane']} < {peers}",
     }
     return Statement("pipelines/release", values, s.note(c))
 
