@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
 from tsgen.derive.model import Derived
 from tsgen.emit.layout import fold, imports
@@ -24,6 +25,19 @@ def templates() -> Path:
     return installed if installed.is_dir() else _HERE.parent.parent / "templates"
 
 
+def _compiled() -> FileSystemBytecodeCache | None:
+    """Compiled templates are kept between runs, as Python keeps .pyc files: compiling them costs as much as a proof.
+
+    Jinja compiles anew what has another text. Where no cache folder can be written there is none.
+    """
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "tsgen", "templates")
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # RuntimeError: a user without a home
+        return None
+    return FileSystemBytecodeCache(str(folder)) if os.access(folder, os.W_OK) else None
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
@@ -33,6 +47,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=False,
         autoescape=False,
+        bytecode_cache=_compiled(),
     )
     environment.filters["code"] = _code
     return environment
