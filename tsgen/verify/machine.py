@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tsgen.diagnostics import Span
+from tsgen.frozen import frozen
 from tsgen.model.kernel import Kernel, Task, TaskInstance
 from tsgen.verify.symbols import Linear, Symbols
 
@@ -80,7 +81,7 @@ class Item(NamedTuple):
     spread: str | None  # accesses of equal spread and box touch the same elements in the same threads
 
 
-@dataclass(frozen=True)
+@frozen
 class StepInfo:
     """Where an instruction comes from."""
 
@@ -118,7 +119,7 @@ class Agent:
         return self.task.name if self.task.each is None else f"{self.task.name}[{self.instance.index}]"
 
 
-@dataclass(frozen=True)
+@frozen
 class BarrierInfo:
     """One mbarrier or named barrier: `need` arrivals complete a phase."""
 
@@ -131,7 +132,7 @@ class BarrierInfo:
     transactions: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class FieldInfo:
     """Memory that cells belong to. `private`: registers of one agent."""
 
@@ -145,7 +146,7 @@ class FieldInfo:
         return f"{self.resource}.{self.field}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Ring:
     """A pipelined resource instance: which barriers guard it. Bases are indices of stage 0, by CTA."""
 
@@ -157,7 +158,7 @@ class Ring:
     stride: int  # positions that share a lane differ by multiples of it
 
 
-@dataclass(frozen=True)
+@frozen
 class Condition:
     """A `when`: `key` decides it unless `test` does. `places`: what an outcome may depend on."""
 
@@ -168,7 +169,7 @@ class Condition:
     test: Test | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Test:
     """A comparison with zero, or a combination: `op` in < <= > >= == != and or not."""
 
