@@ -16,15 +16,15 @@ from tsgen.verify.prove import prove
 
 __all__ = ["Proof", "Report", "verify"]
 
-_CAUSES = (brackets, groups, counts, nbytes, barriers)  # what they find wrong, a run would find again as a deadlock
-_OTHERS = (roles, graph, memory, warps, registers, clusters)
+_CAUSES = tuple(c for m in (roles, brackets, groups, counts, nbytes, barriers, clusters) for c in m.CAUSES)
+_OTHERS = tuple(c for m in (roles, graph, memory, warps, registers, clusters) for c in m.CHECKS)
 
 
 def verify(kernel: Kernel, derived: Derived) -> Report:
     """Checks everything that can be checked without running the kernel. Findings are sorted by place."""
     facts = uses(kernel)
-    causes = [d for m in _CAUSES for c in m.CHECKS for d in c(kernel, derived, facts)]
-    others = [d for m in _OTHERS for c in m.CHECKS for d in c(kernel, derived, facts)]
+    causes = [d for c in _CAUSES for d in c(kernel, derived, facts)]
+    others = [d for c in _OTHERS for d in c(kernel, derived, facts)]
     if any(d.severity == "error" for d in causes):
         return Report(_sorted(causes + others), Proof(False, 0, 0.0, "none", ""))
     run, proof = prove(kernel, derived, facts)

@@ -69,4 +69,4 @@ def barrier_without_wait(kernel: Kernel, derived: Derived, uses: Uses) -> Iterat
             yield Finding(f"nobody waits at barrier `{name}`", steps[0].span, "add `wait()` or `sync()`, or remove it")
 
 
-CHECKS = (too_many_barriers, barrier_threads, barrier_without_wait)
+CAUSES = (too_many_barriers, barrier_threads, barrier_without_wait)

@@ -90,4 +90,4 @@ def _tries(steps: tuple[Step, ...], after: frozenset[tuple[str, str]]) -> Iterat
             yield from _tries(step.orelse, following)
 
 
-CHECKS = (incomplete_ring, unused_try)
+CAUSES = (incomplete_ring, unused_try)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
-from tsgen.derive.model import Arrivals, Derived
+from tsgen.derive.model import Derived
 from tsgen.derive.unfold import constant
 from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Finding, check
@@ -183,5 +183,4 @@ def instances_differ(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[F
                 )
 
 
-CHECKS = (arrival_count, several_tma_warps, signaling, lanes, instances_differ)
-__all__ = ["CHECKS", "Arrivals"]
+CAUSES = (arrival_count, several_tma_warps, signaling, lanes, instances_differ)

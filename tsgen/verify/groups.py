@@ -91,4 +91,4 @@ def _differ(group: Group, what: str, values: dict[str, int]) -> Finding:
     return Finding(f"members of `{group.name}` give different {what}: {listed}", group.span)
 
 
-CHECKS = (group_members_differ, group_mode, group_shares)
+CAUSES = (group_members_differ, group_mode, group_shares)

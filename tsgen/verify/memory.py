@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tsgen.derive.memory import instances
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import bits
 from tsgen.derive.uses import Uses
-from tsgen.diagnostics import Finding, Related, check
+from tsgen.diagnostics import Finding, check
 from tsgen.model.kernel import Kernel
 
 LARGEST = 3  # allocations named in a message
@@ -119,25 +118,4 @@ def swizzle_width(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Find
                 )
 
 
-@check("TS605", "view-mismatch")
-def view_mismatch(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
-    """A view shows the bytes of a ring through a ring of another length.
-
-    Both pipelines count the same stages: stage s of the one is stage s of the other.
-    """
-    for resource in kernel.resources.values():
-        for field in resource.fields.values():
-            target = kernel.resources.get(field.view.resource or "") if field.view is not None else None
-            if target is None or resource.pipeline is None or target.pipeline is None:
-                continue
-            a, b = resource.pipeline.num_stages, target.pipeline.num_stages
-            if a != b or instances(resource) != instances(target):
-                yield Finding(
-                    f"`{resource.name}` has {a} stages, `{target.name}`, whose bytes it shows, has {b}",
-                    resource.pipeline.spans.get("num_stages", field.span),
-                    None,
-                    (Related("the other ring", target.pipeline.span),),
-                )
-
-
-CHECKS = (shared_memory_full, tensor_memory_full, columns, alias_phases, swizzle_width, view_mismatch)
+CHECKS = (shared_memory_full, tensor_memory_full, columns, alias_phases, swizzle_width)

@@ -95,4 +95,4 @@ def _needed(resource: Resource, pipeline: Pipeline, uses: Uses) -> Iterator[Find
         )
 
 
-CHECKS = (byte_count, bytes_differ, bytes_per_warp)
+CAUSES = (byte_count, bytes_differ, bytes_per_warp)

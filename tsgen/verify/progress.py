@@ -90,13 +90,13 @@ def arrival_in_wrong_phase(story: Story) -> Finding:
     name = f"the {b.side} barrier of {story.stage(b)}" if b.side != "named" else f"barrier {story.stage(b)}"
     if p.kind == "surplus":
         words = (
-            f"{story.who(p.agent)} arrives at {name} in phase {p.data[0]} once more than its count of {b.need} "
-            f"allows{_ends(story)}"
+            f"{name} gets an arrival of {story.who(p.agent)} in phase {p.data[0]} that its count of {b.need} does not "
+            f"allow{_ends(story)}"
         )
     else:
         words = (
-            f"{story.who(p.agent)} arrives at {name} for phase {p.data[0]}{_ends(story)}, but nothing tells it that "
-            f"phase {p.data[0] - 1} is complete: the arrival can be counted there"
+            f"{story.who(p.agent)} can arrive at {name} for phase {p.data[0]} before phase {p.data[0] - 1} is "
+            f"complete{_ends(story)}: nothing orders the two, and the arrival is counted there"
         )
     others = tuple(
         Related(f"{story.who(a)} arrives at it here", story.span(r))

@@ -187,4 +187,5 @@ def released_before_use(kernel: Kernel, derived: Derived, uses: Uses) -> Iterato
                     break
 
 
-CHECKS = (wrong_resource_list, queue_steps, not_persistent, scheduler_task, released_before_use)
+CHECKS = (wrong_resource_list, released_before_use)
+CAUSES = (queue_steps, not_persistent, scheduler_task)  # the run would stumble over them, too

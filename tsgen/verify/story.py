@@ -99,6 +99,12 @@ class Story:
                 where = f" in iteration {decision.iteration}" if c.per_iteration else ""
                 where += f" of tile {decision.tile}" if c.per_tile and tiles != 1 and queues else ""
                 parts.append(f"`{c.key}` {'true' if value else 'false'}{where}")
+        for decision, low in self.state.low.items():  # still open: the least value for which it gets here
+            if decision.what in queues:
+                tiles = low
+            else:
+                label = self.system.symbols.unknowns[decision.what].label
+                values.setdefault(label, []).append((decision.tile, str(low)))
         for index, value in self.fixed.items():
             if index not in queues:
                 values.setdefault(self.system.symbols.unknowns[index].label, []).append((0, str(value)))
@@ -239,7 +245,15 @@ class Story:
         """The agents that a reader must see: those of the race, or those that are stuck (one of each task)."""
         p = self.problem
         if p.kind != "deadlock":
-            return sorted({a for a in (p.agent, p.other) if a >= 0})
+            involved = {a for a in (p.agent, p.other) if a >= 0}
+            if p.other < 0 and p.barrier >= 0:
+                barriers = [p.barrier]
+                if p.kind == "unbalanced":
+                    ring, stage = p.data
+                    barriers = [self.system.rings[ring].full[0] + stage, self.system.rings[ring].empty[0] + stage]
+                for b in barriers:
+                    involved.update(a for a, _, _ in list(self.suppliers(b, 0))[:1])
+            return sorted(involved)[:COLUMNS]
         found: dict[str, int] = {}
         for a in (*self.chain, *self.stuck()):
             found.setdefault(self.task(a), a)
