@@ -33,7 +33,7 @@ def arrivals(kernel: Kernel, u: Uses, resource: Resource) -> Arrivals:
     pipeline = resource.pipeline
     assert pipeline is not None
     kind = PIPELINES[pipeline.type]
-    by_producer, by_consumer = PRODUCER_SIGNAL[kind.producer], CONSUMER_SIGNAL[kind.consumer]
+    by_producer, by_consumer = PRODUCER_SIGNAL[kind.producer], _consumer_signal(kernel, resource, pipeline)
     pair = 2 if resource.name in u.pair else 1
     if pipeline.type == "clc_fetch_async":
         return _clc(kernel, u, resource)
@@ -41,8 +41,23 @@ def arrivals(kernel: Kernel, u: Uses, resource: Resource) -> Arrivals:
     full, why_full = _producers(u, resource, pipeline, by_producer, pair)
     empty, why_empty = _consumers(u, resource, pipeline, by_consumer, pair, shared)
     full, why_full, full_by = _written(pipeline.producer_group, full, why_full, by_producer)
+    if by_consumer == "thread":
+        empty, why_empty = 32 * empty, f"32 threads x {why_empty}"
     empty, why_empty, empty_by = _written(pipeline.consumer_group, empty, why_empty, by_consumer)
     return Arrivals(full, empty, why_full, why_empty, full_by, empty_by)
+
+
+def _consumer_signal(kernel: Kernel, resource: Resource, pipeline: Pipeline) -> Signal:
+    """Who releases. Stages that threads fill are released by every thread that reads them, as in TS: the order of each
+    thread's reads before the next writes then needs no step between the lanes of a warp. A group whose members share
+    the empty barrier releases as its members that threads fill.
+    """
+    sharing = next((g for g in kernel.groups.values() if resource.name in g.members and g.mode != "fork"), None)
+    types = [pipeline.type]
+    if sharing is not None:
+        rings = [kernel.resources[m].pipeline for m in sharing.members if m in kernel.resources]
+        types += [p.type for p in rings if p is not None]
+    return "thread" if "async_async" in types else CONSUMER_SIGNAL[PIPELINES[pipeline.type].consumer]
 
 
 def _written(written: int | None, derived: int, why: str, by: Signal) -> tuple[int, str, Signal]:

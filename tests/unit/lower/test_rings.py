@@ -28,7 +28,7 @@ def task(text: str, name: str) -> str:
 # ---- groups: counts are those of the steps; TS leaves those of the collapsed side unchecked -------------------------
 def test_merge_has_a_full_barrier_for_each_member_and_one_empty(tmp_path: Path) -> None:
     text = module(tmp_path, "specs/group_merge.yaml")
-    assert inits(text) == {"ring_p_full": 1, "ring_q_full": 32, "pq_empty": 4}
+    assert inits(text) == {"ring_p_full": 1, "ring_q_full": 32, "pq_empty": 128}
     assert "pq_barriers = smem.allocate_array(Int64, 3 * STAGES" in text
 
 
@@ -80,11 +80,12 @@ def test_who_only_waits_advances_at_the_wait_and_who_only_releases_reads_what_it
 
 
 # ---- releases -------------------------------------------------------------------------------------------------------
-def test_one_lane_of_each_warp_releases_an_async_ring(tmp_path: Path) -> None:
-    """As derived: the count is in warps, so not every thread may arrive."""
+def test_every_thread_releases_an_async_ring(tmp_path: Path) -> None:
+    """As derived: the count is in threads, so no lane is elected."""
     text = module(tmp_path, "specs/split_consumer.yaml")
-    assert "READY_ARRIVALS = 4 " in text
-    assert re.search(r"with cute.arch.elect_one\(\):\n +ready.consumer_release\(ready_state\)", text)
+    assert "READY_ARRIVALS = 128 " in text
+    before = text[: text.index("ready.consumer_release")]
+    assert not before.rstrip().endswith("elect_one():")
 
 
 def test_a_written_count_of_threads_lets_every_thread_release(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_a_warp_lane_starts_at_its_warp_and_advances_by_the_stride(tmp_path: Pat
     assert "pipeline.PipelineState(STAGES, Int32(0), Int32(warp_), Int32(0))" in store
     assert load.count("ring_state.advance(4)") == store.count("ring_state.advance(4)") == 1
     assert "producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)" in text
-    assert "RING_ARRIVALS = 1 " in text
+    assert "RING_ARRIVALS = 32 " in text
 
 
 def test_strides_of_wait_and_release_may_differ(tmp_path: Path) -> None:
