@@ -126,9 +126,8 @@ class Coder:
         """Puts the linear forms into the instructions, and notes which agent asks for which unknown, and where last."""
         symbols = self.system.symbols
         for p in self.pending:
-            form = symbols.form(p.bound, p.env)
             ins = p.agent.code[p.pc]
-            p.agent.code[p.pc] = (*ins[: p.at], form or Linear(0), *ins[p.at + 1 :])
+            p.agent.code[p.pc] = (*ins[: p.at], symbols.bound(p.bound, p.env), *ins[p.at + 1 :])
         for index, skip, placed, node, context in self.tests:
             conditions = self.system.skips if skip else self.system.conditions
             conditions[index] = condition_of(self.b.kernel, symbols, conditions[index], placed, node, context.loop)
@@ -213,6 +212,8 @@ class Coder:
             step.var, start if isinstance(start, int) else None, stride if isinstance(stride, int) else 1
         )
         self.pipes.enter_loop(start if isinstance(start, int) else 0)
+        if isinstance(start, int) and isinstance(stride, int) and stride > 0:
+            self.agent.values = (start, stride)
         begin = len(self.agent.code)
         ref = self._ref(step, "domain_loop")
         self._emit(LOOP_INIT, ref)

@@ -132,8 +132,28 @@ def _written(uses: Uses, derived: Derived, task: str) -> set[str]:
     return {*derived.dst[task], *uses.written.get(task, set())}
 
 
+@check("TS274", "tensor-passed-on", "warning")
+def tensor_passed_on(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A tensor is written by one task and read by another task of the same kernel.
+
+    Accesses to global memory are not among what is proven: tiles of one launch run in any order and on other CTAs. Let
+    the data pass through shared memory, or through a second kernel of the chain.
+    """
+    for tensor in kernel.tensors:
+        writers = [t.name for t in kernel.tasks if tensor in uses.written.get(t.name, ())]
+        readers = [t.name for t in kernel.tasks if tensor in derived.src[t.name]]
+        for reader in readers:
+            other = next((w for w in writers if w != reader), None)
+            if other is not None:
+                yield Finding(
+                    f"`{tensor}` is written by `{other}` and read by `{reader}`: nothing proves that they are ordered",
+                    kernel.tensors[tensor].span,
+                )
+                break
+
+
 def _list(names: list[str]) -> str:
     return ", ".join(f"`{n}`" for n in names) or "none"
 
 
-CHECKS = (edge_without_task, flow_not_in_graph, not_in_any_edge, unused_resource)
+CHECKS = (edge_without_task, flow_not_in_graph, not_in_any_edge, unused_resource, tensor_passed_on)

@@ -106,6 +106,7 @@ class Agent:
     code: list[Instruction] = field(default_factory=list)
     period: int = 1  # windows repeat after that many iterations
     loop: tuple[int, int] = (-1, -1)  # pcs of LOOP and END_LOOP
+    values: tuple[int, int] = (0, 1)  # of the loop variable: the first and the step, where they are numbers
     queries: dict[int, int] = field(default_factory=dict)  # unknown -> last pc that asks for it
     asks: dict[int, int] = field(default_factory=dict)  # condition -> last pc that asks for it
     skips: frozenset[int] = frozenset()  # skip predicates of its tile loop
@@ -113,6 +114,10 @@ class Agent:
     looks_back: bool = False  # it skips stages of the tile before
     slots: list[int] = field(default_factory=list)  # its positions
     groups: dict[int, int] = field(default_factory=dict)  # engine -> most groups that a completion leaves in flight
+
+    def value(self, iteration: int) -> int:
+        """The loop variable in an iteration: what tells the outcomes of a condition apart."""
+        return self.values[0] + iteration * self.values[1]
 
     @property
     def name(self) -> str:

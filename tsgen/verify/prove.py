@@ -21,6 +21,7 @@ from tsgen.verify.story import Story, decisions
 
 FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS}
 MAX_SWEEP = 600  # combinations of trip counts
+LONGEST = 20_000  # trips of a literal loop that are run one by one
 
 
 def prove(kernel: Kernel, derived: Derived, uses: Uses) -> tuple[list[Diagnostic], Proof]:
@@ -45,10 +46,15 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses) -> tuple[list[Diagnostic
 def judge(system: System, agents: list[int]) -> tuple[Verdict, dict[int, int], bool]:
     """The verdict on one part. Trip counts are first taken to be free in every tile, which covers more than can happen;
     a problem that needs one unknown to have two values is looked for again with one value for all tiles."""
-    verdict = explore(system, agents, {})
+    fixed: dict[int, int] = {}
+    verdict = explore(system, agents, fixed)
+    numbers = {i: u.number for i, u in enumerate(system.symbols.unknowns) if u.number is not None}
+    if numbers and not (verdict.closed and verdict.problem is None):
+        fixed = {i: min(n, LONGEST) for i, n in numbers.items()}
+        verdict = explore(system, agents, fixed)
     if verdict.closed and (verdict.problem is None or _possible(system, verdict)):
-        return verdict, {}, False
-    return _sweep(system, agents, verdict)
+        return verdict, fixed, False
+    return _sweep(system, agents, verdict, fixed)
 
 
 def _possible(system: System, verdict: Verdict) -> bool:
@@ -65,17 +71,19 @@ def _possible(system: System, verdict: Verdict) -> bool:
     return all(len(v) == 1 for v in values.values()) and not (promised and len(tiles) > 1)
 
 
-def _sweep(system: System, agents: list[int], before: Verdict) -> tuple[Verdict, dict[int, int], bool]:
+def _sweep(
+    system: System, agents: list[int], before: Verdict, literal: dict[int, int]
+) -> tuple[Verdict, dict[int, int], bool]:
     """Every combination of trip counts up to a bound, smallest first, each the same in all tiles.
 
     The bound is the empirical one: two rounds of the longest ring, or a period of an `every` for each stage.
     """
     asked = sorted({u for a in agents for u in system.agents[a].queries})
-    free = [u for u in asked if not system.symbols.unknowns[u].per_tile]
+    free = [u for u in asked if not system.symbols.unknowns[u].per_tile and u not in literal]
     states = before.states
     closed = True
     for values in _combinations(system, agents, free):
-        fixed = dict(zip(free, values, strict=True))
+        fixed = {**literal, **dict(zip(free, values, strict=True))}
         verdict = explore(system, agents, fixed)
         states += verdict.states
         closed &= verdict.closed
@@ -111,7 +119,8 @@ def bound(system: System, agents: list[int]) -> int:
 
 def statement(system: System, closed: bool) -> str:
     """What was proven, in one sentence."""
-    labels = [u.label for i, u in enumerate(system.symbols.unknowns) if i not in system.tile_unknowns.values()]
+    used = {u for a in system.agents for u in a.queries}
+    labels = [u.label for i, u in enumerate(system.symbols.unknowns) if i in used and u.number is None]
     parts = [f"every value of {', '.join(dict.fromkeys(labels))}"] if labels else []
     if system.tile_unknowns:
         parts.append("every number of tiles")

@@ -93,18 +93,27 @@ def race_through_alias(story: Story) -> Finding:
     return _words(story, f"bytes that {_place(story, cell)} shares with {_place(story, other)}")
 
 
+def _stores(story: Story) -> set[str]:
+    """Works that store through the bulk engine."""
+    kernel = story.system.kernel
+    works = [w for t in kernel.tensors.values() for w in t.works.values()]
+    works += [w for r in kernel.resources.values() for w in r.works.values()]
+    return {w.name for w in works if w.op == "tma_store" or w.engine == "bulk"}
+
+
 @error("TS502", "store-outlives-task")
 def store_outlives_task(story: Story) -> Finding:
-    """A task ends while a bulk store still reads its shared memory.
+    """A task ends while a bulk store, or a WGMMA, still reads its shared memory.
 
     Shared memory goes with the CTA. After the last `tma_store`, and after the tile loop, wait until the sources have
     been read.
     """
     p = story.problem
+    engine = "bulk" if story.step(p.ref).method in _stores(story) else "wgmma"
     return Finding(
         f"{story.who(p.agent)} can end while `{story.step(p.ref).text}` still reads shared memory",
         story.span(p.ref),
-        "put `bulk.wait_group(0)` at the end of the schedule",
+        f"put `{engine}.wait_group(0)` at the end of the schedule",
         (),
         story.timeline(),
     )

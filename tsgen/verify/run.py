@@ -49,7 +49,7 @@ from tsgen.verify.machine import (
 )
 from tsgen.verify.state import GRID, Decision, Problem, Record, State, Wait
 from tsgen.verify.symbols import Linear
-from tsgen.verify.works import CONSUME, PRODUCE
+from tsgen.verify.works import CONSUME, OWN, PRODUCE
 
 PROXY_PRODUCER = 1
 _IN_ORDER = (WGMMA, TCGEN05)  # engines that do what one agent gives them in order
@@ -158,7 +158,7 @@ class Runner:
             index,
             st.tile[agent] if c.per_tile else 0,
             self.system.agents[agent].cta if c.per_cta else 0,
-            st.iteration[agent] if c.per_iteration else 0,
+            self.system.agents[agent].value(st.iteration[agent]) if c.per_iteration else 0,
         )
         got = st.decided.get(key)
         return key if got is None else got
@@ -594,10 +594,10 @@ class Runner:
         return False
 
     def _end(self, st: State, a: int) -> Problem | None:
-        """A task may not end while the bulk engine still reads the shared memory that goes with it."""
-        for token in st.engines[a][BULK]:
+        """A task may not end while an engine still reads the shared memory that goes with it."""
+        for token in (*st.engines[a][BULK], *st.engines[a][WGMMA]):
             for records in st.cells:
                 for r in records:
-                    if r.token & token and r.agent == a:
+                    if r.token & token and r.agent == a and r.spread != OWN:
                         return Problem("unread", a, r.ref)
         return None

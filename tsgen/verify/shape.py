@@ -96,9 +96,8 @@ class Shapes:
                 continue
             if c.per_iteration and (not c.per_tile or st.tile[a] == key.tile):
                 inside = agent.loop[0] <= st.pc[a] <= agent.loop[1]
-                if inside and (
-                    st.iteration[a] > key.iteration or (st.iteration[a] == key.iteration and st.pc[a] > last)
-                ):
+                now = agent.value(st.iteration[a])
+                if inside and (now > key.iteration or (now == key.iteration and st.pc[a] > last)):
                     continue
                 if not inside and st.pc[a] > agent.loop[1]:
                     continue
@@ -163,7 +162,8 @@ class Shapes:
 
     def _relative(self, st: State, key: Decision, tile: int, inside: list[int]) -> Decision:
         """An outcome's place, counted from the slowest agent that asks for it."""
-        asking = [st.iteration[a] for a in inside if key.what in self.system.agents[a].asks]
+        agents = self.system.agents
+        asking = [agents[a].value(st.iteration[a]) for a in inside if key.what in agents[a].asks]
         return key._replace(tile=key.tile - tile, iteration=key.iteration - min(asking, default=0))
 
     def _values(self, st: State, tile: int, inside: list[int]) -> Key:

@@ -106,7 +106,7 @@ class Story:
                 label = self.system.symbols.unknowns[decision.what].label
                 values.setdefault(label, []).append((decision.tile, str(low)))
         for index, value in self.fixed.items():
-            if index not in queues:
+            if index not in queues and self.system.symbols.unknowns[index].number is None:
                 values.setdefault(self.system.symbols.unknowns[index].label, []).append((0, str(value)))
         for label, found in values.items():
             numbers = list(dict.fromkeys(v for _, v in found))

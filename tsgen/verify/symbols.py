@@ -19,6 +19,7 @@ from tsgen.model.expr import Expr, Name, Scalar, text
 from tsgen.model.kernel import Kernel
 
 Env = Mapping[str, Scalar]
+LONG, SHORT = 512, 64
 
 
 class Linear(NamedTuple):
@@ -37,6 +38,7 @@ class Unknown:
     high: int | None
     per_tile: bool
     per_cta: bool
+    number: int | None = None  # the value, of a long loop with a literal bound
 
 
 @dataclass
@@ -110,6 +112,22 @@ class Symbols:
         if high is not None:
             n = (high - form.const) // c if c > 0 else -((high - form.const) // -c)
             u.high = n if u.high is None else min(u.high, n)
+
+    def bound(self, e: Expr, env: Env) -> Linear:
+        """The linear form of an announced bound. One that has none is an unknown of its own. A large number is taken for
+        an unknown of at least `SHORT`: what holds for all those holds for it."""
+        p = self.poly(e, env)
+        form = self._form(p)
+        if form is None:
+            self._declare(p, text(e))
+            return Linear(0, ((self._index[p], 1),))
+        if not form.terms and form.const > LONG:
+            unit = Poly.atom(f"={form.const}")
+            self._declare(unit, str(form.const))
+            u = self.unknowns[self._index[unit]]
+            u.low, u.high, u.number = SHORT, form.const, form.const
+            return Linear(0, ((self._index[unit], 1),))
+        return form
 
     def form(self, e: Expr, env: Env) -> Linear | None:
         """The linear form of an expression over the unknowns; None if it has another form."""
