@@ -170,10 +170,9 @@ class Builder:
             assert isinstance(step, CallStep)
             if step.kind == "completion" and step.target == "bulk":
                 return True
-            resource = self.kernel.resources.get(step.target)
-            if step.method == "acquire" and resource is not None and resource.pipeline is not None:
-                if self.derived.arrivals[resource.name].full_by == "arm":
-                    return True
+            counts = self.derived.arrivals.get(step.target)
+            if step.method == "acquire" and counts is not None and counts.full_by == "arm":
+                return True
             work = self.kernel.work(step.target, step.method) if step.kind == "work" else None
             if work is None:
                 continue

@@ -62,7 +62,7 @@ def several_tma_warps(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[
         for task, instance in uses.parties(resource.name, "commit"):
             if instance.num_warps > 1 and not leader and not lanes:
                 yield Finding(
-                    f"`{task.name}` fills `{resource.name}` with {instance.num_warps} warps, and each would arm its barrier",
+                    f"`{task.name}` fills `{resource.name}` with {instance.num_warps} warps: each would arm it",
                     task.spans.get("num_warps", task.span),
                     f"one warp, or `producer_signaling: task_warp_leader` for `{resource.name}`",
                 )

@@ -1,7 +1,8 @@
-"""All choices of the environment: trip counts, tile counts, outcomes. One run between two choices decides everything else.
+"""All choices of the environment: trip counts, tile counts, outcomes. One run between two choices decides everything
+else.
 
-States that were seen before are not followed again (`tsgen.verify.shape`, `tsgen.verify.knowledge`). When nothing new is left, every number of
-trips and tiles and every sequence of outcomes has been covered.
+States that were seen before are not followed again (`tsgen.verify.shape`, `tsgen.verify.knowledge`). When nothing new
+is left, every number of trips and tiles and every sequence of outcomes has been covered.
 """
 
 from __future__ import annotations
@@ -124,9 +125,10 @@ def finish(system: System, agents: list[int], st: State) -> Problem | None:
         for slot in system.agents[a].slots:
             r = system.slot_ring[slot]
             moved = system.ring_slots.get(r, ())
-            if r >= 0 and slot % 4 == 0 and slot in moved and (slot + 1 in moved or not any(s % 4 == 1 for s in moved)):
-                if st.position[slot] != st.position[slot + 1]:
-                    return Problem("uncommitted", a, -1, data=(r, st.position[slot], st.position[slot + 1]))
+            commits = slot + 1 in moved or not any(s % 4 == 1 for s in moved)
+            acquires = r >= 0 and slot % 4 == 0 and slot in moved
+            if acquires and commits and st.position[slot] != st.position[slot + 1]:
+                return Problem("uncommitted", a, -1, data=(r, st.position[slot], st.position[slot + 1]))
     mine = {s for a in agents for s in system.agents[a].slots}
     for r, slots in system.ring_slots.items():
         if not mine.intersection(slots):

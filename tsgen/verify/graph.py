@@ -122,9 +122,9 @@ def unused_resource(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fi
     used = {n for t in kernel.tasks for n in (*derived.src[t.name], *derived.dst[t.name])}
     used |= {r for (r, _, _) in uses.methods} | {r for r, _ in uses.engines}
     for resource in kernel.resources.values():
-        if resource.kind in ("smem", "tmem") and resource.name not in used:
-            if not any(resource.name in g.members for g in kernel.groups.values()):
-                yield Finding(f"no step uses `{resource.name}`", resource.span, "remove it")
+        grouped = any(resource.name in g.members for g in kernel.groups.values())
+        if resource.kind in ("smem", "tmem") and resource.name not in used and not grouped:
+            yield Finding(f"no step uses `{resource.name}`", resource.span, "remove it")
 
 
 def _written(uses: Uses, derived: Derived, task: str) -> set[str]:

@@ -62,8 +62,8 @@ def group_mode(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding
         if wrong:
             listed = ", ".join(f"`{n}` is {k.name}" for n, k in kinds)
             yield Finding(
-                f"`{group.name}` is a {group.mode} group, but its members' {' and '.join(wrong)} are of different kinds: "
-                f"{listed}",
+                f"`{group.name}` is a {group.mode} group, but its members' {' and '.join(wrong)} differ in kind:"
+                f" {listed}",
                 group.span,
             )
 

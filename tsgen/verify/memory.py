@@ -112,7 +112,8 @@ def swizzle_width(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Find
             row = field.shape[field.major if field.major is not None else -1] * bits(kernel, field.dtype) // 8
             if row % field.swizzle:
                 yield Finding(
-                    f"a row of `{resource.name}.{field.name}` has {row} bytes, no multiple of the swizzle of {field.swizzle}",
+                    f"a row of `{resource.name}.{field.name}` has {row} bytes, no multiple of the swizzle of "
+                    f"{field.swizzle}",
                     field.spans.get("swizzle", field.span),
                     "leave `swizzle` out",
                 )

@@ -16,9 +16,9 @@ from tsgen.verify.spread import role_only
 def byte_count(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """`num_bytes` is not what the copies of a stage write.
 
-    The full barrier waits until as many bytes have arrived as were announced: with too many it never completes, with too
-    few it completes early or wraps around. The number is the sum of the copies' boxes between acquire and commit, of
-    both CTAs of a pair, and of every warp with `scope: warp`.
+    The full barrier waits until as many bytes have arrived as were announced: with too many it never completes, with
+    too few it completes early or wraps around. The number is the sum of the copies' boxes between acquire and commit,
+    of both CTAs of a pair, and of every warp with `scope: warp`.
     """
     for resource in kernel.resources.values():
         p = resource.pipeline
@@ -78,7 +78,8 @@ def bytes_per_warp(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fin
         if per * warps * pair != total:
             factors = f"{per} x {warps} warps" + (f" x {pair} CTAs" if pair > 1 else "")
             yield Finding(
-                f"`num_bytes_per_warp_per_cta` of `{resource.name}`: {factors} = {per * warps * pair}, expected {total}",
+                f"`num_bytes_per_warp_per_cta` of `{resource.name}`: {factors} = {per * warps * pair}, expected "
+                f"{total}",
                 p.spans.get("num_bytes_per_warp_per_cta", p.span),
                 f"write {total // (warps * pair)}, or leave it out" if total % (warps * pair) == 0 else "leave it out",
             )

@@ -58,7 +58,8 @@ def judge(system: System, agents: list[int]) -> tuple[Verdict, dict[int, int], b
 
 
 def _possible(system: System, verdict: Verdict) -> bool:
-    """Whether the choices that led to a problem give each unknown one value, or are meant to differ from tile to tile."""
+    """Whether the choices that led to a problem give each unknown one value, or are meant to differ from tile to
+    tile."""
     assert verdict.state is not None
     values: dict[tuple[int, int], set[int]] = {}
     tiles: set[int] = set()
@@ -106,7 +107,8 @@ def _combinations(system: System, agents: list[int], free: list[int]) -> Iterato
 
 
 def bound(system: System, agents: list[int]) -> int:
-    """Trips after which nothing new was ever seen: max(2 S + 1, p (ΣS + 2)), p the longest period + start of an `every`."""
+    """Trips after which nothing new was ever seen: max(2 S + 1, p (ΣS + 2)), p the longest period + start of an
+    `every`."""
     stages = [r.stages for r in system.rings] or [1]
     period = 1
     for a in agents:

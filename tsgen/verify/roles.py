@@ -45,8 +45,8 @@ def wrong_resource_list(kernel: Kernel, derived: Derived, uses: Uses) -> Iterato
 def queue_steps(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """The steps that take the next tile are not `[try_wait] wait get_and_advance_work_tile release`, once a tile.
 
-    Every persistent task moves to the next tile once in each round, at the end of its tile loop; the scheduler task of a
-    dynamic queue first asks for it (`acquire fetch_work_tile commit`). Left out, the steps are derived.
+    Every persistent task moves to the next tile once in each round, at the end of its tile loop; the scheduler task
+    of a dynamic queue first asks for it (`acquire fetch_work_tile commit`). Left out, the steps are derived.
     """
     for task in kernel.tasks:
         for loop in walk(task.schedule.steps):
@@ -84,8 +84,8 @@ def _tile_loop(kernel: Kernel, task: Task, loop: TileLoop) -> Iterator[Finding]:
 def not_persistent(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """Some tasks loop over tiles and others do not.
 
-    With a work queue a CTA gets many tiles, or none. A task without `work_tile_loop` would do its work once, for no tile
-    in particular.
+    With a work queue a CTA gets many tiles, or none. A task without `work_tile_loop` would do its work once, for no
+    tile in particular.
     """
     loops = {t.name: _loop_of(t.schedule.steps) for t in kernel.tasks}
     first = next((loop for loop in loops.values() if loop is not None), None)
@@ -118,8 +118,8 @@ def _loop_of(steps: tuple[Step, ...]) -> TileLoop | None:
 def scheduler_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A queue is not asked for tiles by exactly one task.
 
-    With `clc_dynamic` one task, in one CTA of the cluster, does `acquire fetch_work_tile commit` for all; a static queue
-    needs no asking.
+    With `clc_dynamic` one task, in one CTA of the cluster, does `acquire fetch_work_tile commit` for all; a static
+    queue needs no asking.
     """
     for resource in kernel.resources.values():
         if resource.queue is None:
@@ -160,8 +160,8 @@ def _fetch(task: Task) -> CallStep:
 def released_before_use(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A stage is released before the work that it feeds.
 
-    `d: [u]` in the graph says that d is made from u. The tensor core reads u while it makes d, so at least one work on d
-    must stand before each release of u. Works with an `op` say what they read and are checked exactly.
+    `d: [u]` in the graph says that d is made from u. The tensor core reads u while it makes d, so at least one work
+    on d must stand before each release of u. Works with an `op` say what they read and are checked exactly.
     """
     for edge in kernel.graph:
         u, d = kernel.resources.get(edge.upstream), kernel.resources.get(edge.downstream)
@@ -179,7 +179,8 @@ def released_before_use(kernel: Kernel, derived: Derived, uses: Uses) -> Iterato
             for i, s in enumerate(steps):
                 if s.method == "release" and s.target in (edge.upstream, *groups) and not any(m < i for m in made):
                     yield Finding(
-                        f"`{s.text}` frees `{edge.upstream}` before any work on `{edge.downstream}`, which is made from it",
+                        f"`{s.text}` frees `{edge.upstream}` before any work on `{edge.downstream}`, which is made "
+                        "from it",
                         s.span,
                         f"release after `{steps[made[0]].text}`",
                         (Related("the first work that uses it", steps[made[0]].span), Related("the graph", edge.span)),

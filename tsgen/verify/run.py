@@ -1,11 +1,12 @@
 """One maximal run of the machine: every agent goes on until it must wait for a barrier or for a decision.
 
-Barriers only ever complete more phases, and waiting takes nothing away, so the order in which agents are served does not
-matter: every maximal run ends in the same state, with the same knowledge (docs/verification.md).
+Barriers only ever complete more phases, and waiting takes nothing away, so the order in which agents are served does
+not matter: every maximal run ends in the same state, with the same knowledge (docs/verification.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tsgen.verify.machine import (
@@ -19,6 +20,7 @@ from tsgen.verify.machine import (
     COMPLETE,
     CP_ASYNC,
     EARLY,
+    END,
     END_LOOP,
     END_TILE,
     FIRST,
@@ -34,527 +36,363 @@ from tsgen.verify.machine import (
     NAMED_WAIT,
     SKIP,
     SKIPPABLE,
-    SYNC,
     TCGEN05,
     TILE,
     TILE_INIT,
     TRY,
-    TX,
     WAIT,
     WGMMA,
     WHEN,
     Instruction,
     System,
-    Test,
 )
-from tsgen.verify.state import GRID, Decision, Problem, Record, State, Wait
-from tsgen.verify.symbols import Linear
+from tsgen.verify.questions import Questions
+from tsgen.verify.state import GRID, Decision, Problem, State, Wait
+from tsgen.verify.touch import access
 from tsgen.verify.works import CONSUME, OWN, PRODUCE
 
+NEXT, STOP, ENDED = -1, -2, -3  # instead of a pc: go on, wait, the code is at its end
 PROXY_PRODUCER = 1
-_IN_ORDER = (WGMMA, TCGEN05)  # engines that do what one agent gives them in order
+Needs = list[tuple[int, Decision]]  # the decisions that agents wait for, with the tile they are in
 
 
-class Runner:
-    """Runs states of one system. `fixed` unknowns have one value in all tiles."""
+class Runner(Questions):
+    """Runs states of one system. Each instruction is one method; it returns where the agent goes on."""
 
     def __init__(self, system: System, agents: list[int], fixed: dict[int, int]) -> None:
-        self.system = system
+        super().__init__(system, fixed)
         self.agents = agents
-        self.fixed = fixed
-        self.codes = [a.code for a in system.agents]
         self.steps = 0
         self.log: list[tuple[Any, ...]] | None = None
+        self.problem: Problem | None = None
+        self.needs: Needs = []
+        self.ready: list[int] = []
+        self.blocked: dict[int, list[int]] = {}
+        self.st = State(system)
+        self.methods: list[Callable[[int, Instruction], int]] = [self._end] * (END + 1)
+        for op, method in (
+            (WAIT, self._wait),
+            (TRY, self._try),
+            (ARRIVE, self._arrive),
+            (ARM, self._arm),
+            (ACCESS, self._access),
+            (BRACKET, self._bracket),
+            (COMPLETE, self._complete),
+            (NAMED_ARRIVE, self._named_arrive),
+            (NAMED_WAIT, self._named_wait),
+            (LOOP_INIT, self._loop_init),
+            (LOOP, self._loop),
+            (END_LOOP, self._end_loop),
+            (TILE_INIT, self._tile_init),
+            (TILE, self._tile),
+            (END_TILE, self._end_tile),
+            (SKIPPABLE, self._skippable),
+            (GUARD, self._guard),
+            (WHEN, self._when),
+            (SKIP, self._skip),
+            (GRID_WAIT, self._grid_wait),
+            (GRID_LAUNCH, self._grid_launch),
+            (GRID_NEEDED, self._grid_needed),
+        ):
+            self.methods[op] = method
 
-    # ---- decisions ---------------------------------------------------------------------------------------------
-
-    def unknown(self, index: int, tile: int, cta: int) -> Decision:
-        """The decision that a use of an unknown in a tile depends on. Its value is free in each tile, unless fixed."""
-        u = self.system.symbols.unknowns[index]
-        return Decision("value", index, tile, cta if u.per_cta else 0, 0)
-
-    def bounds(self, st: State, form: Linear, tile: int, cta: int) -> tuple[int, int | None, Decision | None]:
-        """Least value, value if decided, and the decision that is missing."""
-        value = form.const
-        missing = None
-        for index, coefficient in form.terms:
-            fixed = self.fixed.get(index)
-            if fixed is not None:
-                value += coefficient * fixed
-                continue
-            key = self.unknown(index, tile, cta)
-            exact = st.exact.get(key)
-            if exact is None:
-                missing = missing or key
-                low = st.low.get(key)
-                if low is None:
-                    low = st.low[key] = self.least(index)
-                value += coefficient * low
-            else:
-                value += coefficient * exact
-        return value, (value if missing is None else None), missing
-
-    def least(self, index: int) -> int:
-        u = self.system.symbols.unknowns[index]
-        return u.low if u.low is not None else self.floor(index)
-
-    def floor(self, index: int) -> int:
-        """A value so small that every loop with this unknown has no trip; smaller ones behave the same."""
-        least = 0
-        for agent in self.system.agents:
-            for ins in agent.code:
-                if ins[0] == LOOP:
-                    for u, c in ins[1].terms:
-                        if u == index and c > 0 and len(ins[1].terms) == 1:
-                            least = min(least, -(ins[1].const // c) if ins[1].const > 0 else 0)
-        return least
-
-    def test(self, st: State, t: Test, agent: int) -> bool | Decision:
-        """The outcome of a comparison, or the decision it needs."""
-        if t.op in ("and", "or"):
-            missing = None
-            for part in t.parts:
-                got = self.test(st, part, agent)
-                if got is (t.op == "or"):
-                    return got
-                if isinstance(got, Decision):
-                    missing = missing or got
-            return missing if missing is not None else t.op == "and"
-        if t.op == "not":
-            got = self.test(st, t.parts[0], agent)
-            return got if isinstance(got, Decision) else not got
-        assert t.form is not None
-        moved = Linear(t.form.const + t.loop * st.iteration[agent], t.form.terms)
-        low, value, missing = self.bounds(st, moved, st.tile[agent], self.system.agents[agent].cta)
-        if value is None:
-            rising = all(c > 0 for _, c in t.form.terms)
-            if rising and ((t.op == ">" and low > 0) or (t.op == ">=" and low >= 0) or (t.op == "!=" and low > 0)):
-                return True
-            if rising and ((t.op == "<" and low >= 0) or (t.op == "<=" and low > 0) or (t.op == "==" and low > 0)):
-                return False
-            falling = all(c < 0 for _, c in t.form.terms)
-            if falling and ((t.op == "<" and low < 0) or (t.op == "<=" and low <= 0) or (t.op == "!=" and low < 0)):
-                return True
-            if falling and ((t.op == ">" and low <= 0) or (t.op == ">=" and low < 0) or (t.op == "==" and low < 0)):
-                return False
-            assert missing is not None
-            return missing
-        return {
-            "<": value < 0,
-            "<=": value <= 0,
-            ">": value > 0,
-            ">=": value >= 0,
-            "==": value == 0,
-            "!=": value != 0,
-        }[t.op]
-
-    def outcome(self, st: State, agent: int, index: int, skip: bool) -> bool | Decision:
-        """The outcome of a condition or a skip predicate for the agent's tile and iteration."""
-        c = (self.system.skips if skip else self.system.conditions)[index]
-        if c.test is not None:
-            return self.test(st, c.test, agent)
-        key = Decision(
-            "skip" if skip else "condition",
-            index,
-            st.tile[agent] if c.per_tile else 0,
-            self.system.agents[agent].cta if c.per_cta else 0,
-            self.system.agents[agent].value(st.iteration[agent]) if c.per_iteration else 0,
-        )
-        got = st.decided.get(key)
-        return key if got is None else got
-
-    # ---- the run -----------------------------------------------------------------------------------------------
-
-    def run(self, st: State) -> tuple[Problem | None, list[tuple[int, Decision]]]:
-        """Runs until nothing moves. A problem, or the decisions that agents wait for, by tile."""
-        system = self.system
-        barriers = system.barriers
-        done, count, transfer, current = st.done, st.count, st.transfer, st.current
-        last, value, previous, waits = st.last, st.value, st.previous, st.waits
-        known, twin, position = st.known, st.twin, st.position
-        ready = [a for a in self.agents if st.pc[a] >= 0]
-        ready.reverse()
-        blocked: dict[int, list[int]] = {}
-        needs: list[tuple[int, Decision]] = []
-        log = self.log
-        steps = 0
-
-        def complete(b: int) -> Problem | None:
-            mask = current[b]
-            for w in waits[b]:
-                if not mask & w.token:
-                    return Problem("lap", w.agent, w.ref, b)
-            token = 1 << st.tokens
-            st.tokens += 1
-            done[b] += 1
-            previous[b], value[b] = value[b], token
-            last[b] = mask | token
-            count[b] = transfer[b] = current[b] = 0
-            waits[b] = ()
-            if b in blocked:
-                ready.extend(blocked.pop(b))
-            return None
-
-        def arrive(b: int, phase: int, units: int, mask: int, nbytes: int, a: int, ref: int) -> Problem | None:
-            if phase != done[b] or not known[a] & value[b]:
-                kind = "surplus" if phase < done[b] else "attribution"
-                return Problem(kind, a, ref, b, data=(phase,))
-            count[b] += units
-            if count[b] > barriers[b].need:
-                return Problem("surplus", a, ref, b, data=(phase,))
-            transfer[b] += nbytes
-            current[b] |= mask
-            if count[b] == barriers[b].need and not transfer[b]:
-                return complete(b)
-            return None
-
-        while ready:
-            a = ready.pop()
-            code = self.codes[a]
+    def run(self, st: State) -> tuple[Problem | None, Needs]:
+        """Runs until nothing moves. A problem, or the decisions that agents wait for."""
+        self.st, self.problem, self.needs, self.blocked = st, None, [], {}
+        self.ready = [a for a in reversed(self.agents) if st.pc[a] >= 0]
+        methods, log, steps = self.methods, self.log, 0
+        while self.ready:
+            a = self.ready.pop()
+            code = self.system.agents[a].code
             pc = st.pc[a]
-            problem: Problem | None = None
             while True:
                 ins = code[pc]
-                op = ins[0]
                 steps += 1
-                if st.debts[a] and op <= BRACKET and self._owes(st, a, ins, needs):
+                if st.debts[a] and ins[0] <= BRACKET and self._owes(a, ins):
                     break
                 if log is not None:
-                    log.append((a, pc, st.iteration[a], st.tile[a], self._where(st, ins)))
-                # Before its first phase a barrier counts as complete, known to all: so no check depends on which lap it is.
-                if op == WAIT:
-                    slots = ins[2]
-                    p = position[slots[0]]
-                    phase = p // ins[3] - ins[5]
-                    b = ins[1] + p % ins[3]
-                    d = done[b]
-                    if d != phase + 1:
-                        if d > phase + 1:
-                            problem = Problem("late", a, ins[7], b, data=(phase,))
-                        elif d < phase or (ins[6] & EARLY and not known[a] & value[b]):
-                            problem = Problem("early", a, ins[7], b, data=(phase,))
-                        else:
-                            blocked.setdefault(b, []).append(a)
-                        break
-                    if ins[6] & EARLY and not known[a] & previous[b]:
-                        problem = Problem("early", a, ins[7], b, data=(phase,))
-                        break
-                    known[a] |= last[b]
-                    if ins[6] & MARK:
-                        token = 1 << st.tokens
-                        st.tokens += 1
-                        known[a] |= token
-                        waits[b] = (*waits[b], Wait(token, a, ins[7]))
-                    for slot in slots:
-                        position[slot] += ins[4]
-                elif op == ARRIVE:
-                    slots = ins[2]
-                    p = position[slots[0]]
-                    stage, phase = p % ins[3], p // ins[3]
-                    if ins[9] >= 0 and position[ins[9]] <= p:
-                        problem = Problem("unacquired" if ins[8] else "unwaited", a, ins[10])
-                        break
-                    if ins[7] >= 0:
-                        b = ins[7] + stage
-                        d = done[b] + ins[8]
-                        if d <= phase or not known[a] & (value[b] if d == phase + 1 else previous[b]):
-                            problem = Problem("unemptied" if ins[8] else "unfilled", a, ins[10], b, data=(phase,))
-                            break
-                    mask = known[a] | twin[a]
-                    if ins[6] == CARRY_UMMA:
-                        for token in st.engines[a][TCGEN05]:
-                            mask |= token
-                    elif ins[6] == CARRY_CP_ASYNC:
-                        for token in st.engines[a][CP_ASYNC]:
-                            mask |= token
-                            if system.agents[a].twin:
-                                mask |= token << 1
-                    for base in ins[1]:
-                        problem = arrive(base + stage, phase, ins[5], mask, 0, a, ins[10])
-                        if problem is not None:
-                            break
-                    if problem is not None:
-                        break
-                    for slot in slots:
-                        position[slot] += ins[4]
-                elif op == ACCESS:
-                    problem = self._access(st, a, ins)
-                    if problem is not None:
-                        break
-                    mask = known[a] | twin[a]
-                    mask |= 3 << (st.tokens - 2) if system.agents[a].twin else 1 << (st.tokens - 1)
-                    for base, slot, stages, back, nbytes in ins[2]:
-                        p = position[slot] - back
-                        problem = arrive(base + p % stages, p // stages, 0, mask, -nbytes, a, ins[4])
-                        if problem is not None:
-                            break
-                    if problem is not None:
-                        break
-                elif op == BRACKET:
-                    problem = self._bracket(st, a, ins)
-                    if problem is not None:
-                        break
-                elif op == ARM:
-                    p = position[ins[2][0]] - ins[4]
-                    mask = known[a] | twin[a]
-                    for base in ins[1]:
-                        problem = arrive(base + p % ins[3], p // ins[3], ins[5], mask, ins[6], a, ins[7])
-                        if problem is not None:
-                            break
-                    if problem is not None:
-                        break
-                elif op == COMPLETE:
-                    self._complete(st, a, ins)
-                elif op == LOOP:
-                    low, exact, missing = self.bounds(st, ins[1], st.tile[a], system.agents[a].cta)
-                    n = st.iteration[a]
-                    trips = -(-low // ins[2])
-                    if exact is not None:
-                        if n >= trips:
-                            pc = ins[3]
-                            continue
-                    elif n >= trips - ins[4]:
-                        assert missing is not None
-                        needs.append((st.tile[a], missing))
-                        break
-                elif op == END_LOOP:
-                    st.iteration[a] += 1
-                    pc = ins[1]
-                    continue
-                elif op == GUARD:
-                    if not self._guard(st, a, ins, code):
-                        pc = ins[5]
-                        continue
-                elif op == NAMED_ARRIVE:
-                    problem = arrive(ins[1], position[ins[2]], ins[3], known[a] | twin[a], 0, a, ins[4])
-                    if problem is not None:
-                        break
-                    position[ins[2]] += 1
-                elif op == NAMED_WAIT:
-                    phase = position[ins[2]] - 1
-                    b = ins[1]
-                    if done[b] <= phase:
-                        blocked.setdefault(b, []).append(a)
-                        break
-                    if done[b] > phase + 1:
-                        problem = Problem("late", a, ins[3], b, data=(phase,))
-                        break
-                    known[a] |= last[b]
-                elif op == TRY:
-                    p = position[ins[2][0]]
-                    phase = p // ins[3] - ins[5]
-                    b = ins[1] + p % ins[3]
-                    d = done[b]
-                    if d < phase or not known[a] & (value[b] if d == phase else previous[b]):
-                        problem = Problem("early", a, ins[6], b, data=(phase,))
-                        break
-                elif op == WHEN:
-                    got = self.outcome(st, a, ins[1], False)
-                    if isinstance(got, Decision):
-                        needs.append((st.tile[a], got))
-                        break
-                    if got != ins[2]:
-                        pc = ins[3]
-                        continue
-                elif op == TILE:
-                    t = st.tile[a]
-                    queue = system.tile_unknowns[ins[2]]
-                    total = self.fixed.get(queue)
-                    if total is None:
-                        key = Decision("value", queue, 0, 0, 0)
-                        total = st.exact.get(key)
-                        if total is None and t >= st.low.setdefault(key, self.least(queue)):
-                            needs.append((t, key))
-                            break
-                    if total is not None and t >= total:
-                        pc = ins[4]
-                        continue
-                    if ins[3] >= 0:
-                        got = self.outcome(st, a, ins[3], True)
-                        if isinstance(got, Decision):
-                            needs.append((t, got))
-                            break
-                        st.skipped[a] = got
-                elif op == END_TILE:
-                    st.tile[a] += ins[1]
-                    pc = ins[2]
-                    continue
-                elif op == SKIPPABLE:
-                    if st.skipped[a]:
-                        pc = ins[1]
-                        continue
-                elif op == LOOP_INIT:
-                    st.iteration[a] = 0
-                elif op == TILE_INIT:
-                    st.tile[a] = ins[1]
-                elif op == SKIP:
-                    self._skip(st, a, ins)
-                elif op == GRID_WAIT:
-                    known[a] |= GRID
-                elif op == GRID_LAUNCH:
-                    if not known[a] & GRID:
-                        problem = Problem("launch", a, ins[1])
-                        break
-                elif op == GRID_NEEDED:
-                    if not known[a] & GRID:
-                        problem = Problem("grid", a, ins[2], data=(ins[1],))
-                        break
-                else:  # END
-                    problem = self._end(st, a)
+                    position = st.position[ins[2][0]] if ins[0] in (WAIT, TRY, ARRIVE) else -1
+                    log.append((a, pc, st.iteration[a], st.tile[a], position))
+                to = methods[ins[0]](a, ins)
+                if to == NEXT:
+                    pc += 1
+                elif to == STOP:
+                    break
+                elif to == ENDED:
                     pc = -1
                     break
-                pc += 1
-            st.pc[a] = pc
-            if problem is not None:
-                self.steps += steps
-                return problem, []
-        self.steps += steps
-        return None, needs
-
-    # ---- the rarer steps ---------------------------------------------------------------------------------------
-
-    def _where(self, st: State, ins: Instruction) -> int:
-        """The position that a pipeline step is at, for timelines; -1 for other steps."""
-        return st.position[ins[2][0]] if ins[0] in (WAIT, TRY, ARRIVE) else -1
-
-    def _access(self, st: State, a: int, ins: Instruction) -> Problem | None:
-        """Checks the accesses of a step against those that may still be under way, and remembers them.
-
-        A record is dropped if a later access stands for it: what conflicts with it conflicts with the later one, too, and
-        is ordered after it if it is ordered after the later one. So the later one covers its window, and has the same
-        spread (else it would be let off where its threads own the same elements), or none.
-        """
-        _, items, _, engine, ref = ins
-        system = self.system
-        known = st.known[a]
-        twin = system.agents[a].twin
-        token = 1 << st.tokens
-        st.tokens += 2 if twin else 1
-        covers, overlaps, aliases, cells = system.covers, system.overlaps, system.aliases, st.cells
-        for base, stages, slot, back, write, boxes, spread in items:
-            cell = base if slot < 0 else base + (st.position[slot] - back) % stages
-            box = boxes[0] if len(boxes) == 1 else boxes[st.iteration[a] % len(boxes)]
-            kept = []
-            for r in cells[cell]:
-                before, by, wrote, other_box, other_engine, other_spread, _ = r
-                if by == a:
-                    ordered = other_engine == SYNC or known & before or (engine == other_engine and engine in _IN_ORDER)
-                    if twin and ordered and (write or wrote) and not known & before << 1:
-                        ordered = spread is not None and spread == other_spread
-                        ordered = ordered and (box == other_box or spread.startswith("warp "))
                 else:
-                    ordered = known & before
-                if ordered:
-                    same_spread = spread == other_spread
-                    if write:
-                        if (same_spread or spread is None) and (box == other_box or covers(box, other_box)):
-                            continue
-                    elif same_spread and by == a and not wrote and box == other_box and engine == other_engine:
-                        continue
-                elif (write or wrote) and overlaps(box, other_box):
-                    owned = spread is not None and spread == other_spread and by != a and self._siblings(a, by)
-                    if not (owned and (box == other_box or spread.startswith("warp "))):
-                        return Problem(
-                            "race",
-                            a,
-                            ref,
-                            cell,
-                            by,
-                            r.ref,
-                            (write, wrote, engine, other_engine, cell, -1, self._waited(st, r)),
-                        )
-                kept.append(r)
-            if cell in aliases:
-                problem = self._aliased(st, a, ins, cell, box, write, spread)
-                if problem is not None:
-                    return problem
-            kept.append(Record(token, a, write, box, engine, spread, ref))
-            cells[cell] = tuple(kept)
-        if engine == SYNC:
-            st.known[a] = known | token
-            if twin:
-                st.twin[a] |= token << 1
-        elif engine != TX:
-            row = list(st.engines[a])
-            groups = (*row[engine], token)
-            keep = system.agents[a].groups.get(engine, 0) + 1
-            if len(groups) > keep:  # older groups complete together
-                groups = (groups[0] | groups[1], *groups[2:])
-            row[engine] = groups
-            st.engines[a] = tuple(row)
-        return None
+                    pc = to
+            st.pc[a] = pc
+            if self.problem is not None:
+                break
+        self.steps += steps
+        return self.problem, self.needs if self.problem is None else []
 
-    def _aliased(
-        self, st: State, a: int, ins: Instruction, cell: int, box: int, write: bool, spread: str | None
-    ) -> Problem | None:
-        """Checks an access against those to other fields with the same bytes."""
-        known, engine = st.known[a], ins[3]
-        for other in self.system.aliases[cell]:
-            for r in st.cells[other]:
-                if (write or r.write) and not known & r.token and self.system.share_bytes(cell, box, other, r.box):
-                    if r.agent == a:
-                        fine = r.engine == SYNC or (engine == r.engine and engine in _IN_ORDER)
-                    else:
-                        fine = spread == r.spread == "lanes" and self._siblings(a, r.agent)
-                    if not fine:
-                        data = (write, r.write, engine, r.engine, cell, other, self._waited(st, r))
-                        return Problem("alias", a, ins[4], cell, r.agent, r.ref, data)
-        return None
+    # ---- barriers ----------------------------------------------------------------------------------------------
 
-    def _waited(self, st: State, r: Record) -> bool:
-        """Whether the agent that started an asynchronous access knows that it is over."""
-        return bool(st.known[r.agent] & r.token)
+    def _fail(self, *what: Any, **more: Any) -> int:
+        self.problem = Problem(*what, **more)
+        return STOP
 
-    def _siblings(self, a: int, b: int) -> bool:
-        x, y = self.system.agents[a], self.system.agents[b]
-        return x.task is y.task and x.instance is y.instance and x.cta == y.cta
+    def _need(self, a: int, decision: Decision) -> int:
+        self.needs.append((self.st.tile[a], decision))
+        return STOP
 
-    def _bracket(self, st: State, a: int, ins: Instruction) -> Problem | None:
+    def _wait(self, a: int, ins: Instruction) -> int:
+        """Before its first phase a barrier counts as complete, known to all: no check depends on the lap."""
+        _, base, slots, stages, stride, lag, flags, ref = ins
+        st = self.st
+        p = st.position[slots[0]]
+        phase, b = p // stages - lag, base + p % stages
+        done, known = st.done[b], st.known
+        if done != phase + 1:
+            if done > phase + 1:
+                return self._fail("late", a, ref, b, data=(phase,))
+            if done < phase or (flags & EARLY and not known[a] & st.value[b]):
+                return self._fail("early", a, ref, b, data=(phase,))
+            self.blocked.setdefault(b, []).append(a)
+            return STOP
+        if flags & EARLY and not known[a] & st.previous[b]:
+            return self._fail("early", a, ref, b, data=(phase,))
+        known[a] |= st.last[b]
+        if flags & MARK:
+            token = 1 << st.tokens
+            st.tokens += 1
+            known[a] |= token
+            st.waits[b] = (*st.waits[b], Wait(token, a, ref))
+        for slot in slots:
+            st.position[slot] += stride
+        return NEXT
+
+    def _try(self, a: int, ins: Instruction) -> int:
+        """A test reads the same bit as a wait, so it, too, may not be two phases ahead."""
+        _, base, slots, stages, _, lag, ref = ins
+        st = self.st
+        p = st.position[slots[0]]
+        phase, b = p // stages - lag, base + p % stages
+        done = st.done[b]
+        if done < phase or not st.known[a] & (st.value[b] if done == phase else st.previous[b]):
+            return self._fail("early", a, ref, b, data=(phase,))
+        return NEXT
+
+    def _arrive(self, a: int, ins: Instruction) -> int:
+        _, bases, slots, stages, stride, units, carry, opposite, lag, own, ref = ins
+        st = self.st
+        position, known = st.position, st.known
+        p = position[slots[0]]
+        stage, phase = p % stages, p // stages
+        if own >= 0 and position[own] <= p:
+            return self._fail("unacquired" if lag else "unwaited", a, ref)
+        if opposite >= 0:
+            b = opposite + stage
+            done = st.done[b] + lag
+            if done <= phase or not known[a] & (st.value[b] if done == phase + 1 else st.previous[b]):
+                return self._fail("unemptied" if lag else "unfilled", a, ref, b, data=(phase,))
+        mask = known[a] | st.twin[a]
+        if carry == CARRY_UMMA:
+            for token in st.engines[a][TCGEN05]:
+                mask |= token
+        elif carry == CARRY_CP_ASYNC:
+            for token in st.engines[a][CP_ASYNC]:
+                mask |= token | token << 1 if self.system.agents[a].twin else token
+        for base in bases:
+            if not self._count(base + stage, phase, units, mask, 0, a, ref):
+                return STOP
+        for slot in slots:
+            position[slot] += stride
+        return NEXT
+
+    def _arm(self, a: int, ins: Instruction) -> int:
+        _, bases, slots, stages, stride, units, nbytes, ref = ins
+        p = self.st.position[slots[0]] - stride
+        mask = self.st.known[a] | self.st.twin[a]
+        for base in bases:
+            if not self._count(base + p % stages, p // stages, units, mask, nbytes, a, ref):
+                return STOP
+        return NEXT
+
+    def _count(self, b: int, phase: int, units: int, mask: int, nbytes: int, a: int, ref: int) -> bool:
+        """An arrival or bytes for a phase of a barrier. False, with the problem, if they count for another phase."""
+        st = self.st
+        if phase != st.done[b] or not st.known[a] & st.value[b]:
+            self._fail("surplus" if phase < st.done[b] else "attribution", a, ref, b, data=(phase,))
+            return False
+        need = self.system.barriers[b].need
+        st.count[b] += units
+        if st.count[b] > need:
+            self._fail("surplus", a, ref, b, data=(phase,))
+            return False
+        st.transfer[b] += nbytes
+        st.current[b] |= mask
+        if st.count[b] == need and not st.transfer[b]:
+            return self._completed(b)
+        return True
+
+    def _completed(self, b: int) -> bool:
+        """The phase is complete: whoever waits for it goes on with what it knows."""
+        st = self.st
+        mask = st.current[b]
+        for w in st.waits[b]:
+            if not mask & w.token:
+                self._fail("lap", w.agent, w.ref, b, data=(st.done[b] - 1,))
+                return False
+        token = 1 << st.tokens
+        st.tokens += 1
+        st.done[b] += 1
+        st.previous[b], st.value[b] = st.value[b], token
+        st.last[b] = mask | token
+        st.count[b] = st.transfer[b] = st.current[b] = 0
+        st.waits[b] = ()
+        if b in self.blocked:
+            self.ready.extend(self.blocked.pop(b))
+        return True
+
+    def _named_arrive(self, a: int, ins: Instruction) -> int:
+        _, b, slot, units, ref = ins
+        st = self.st
+        if not self._count(b, st.position[slot], units, st.known[a] | st.twin[a], 0, a, ref):
+            return STOP
+        st.position[slot] += 1
+        return NEXT
+
+    def _named_wait(self, a: int, ins: Instruction) -> int:
+        _, b, slot, ref = ins
+        phase = self.st.position[slot] - 1
+        done = self.st.done[b]
+        if done <= phase:
+            self.blocked.setdefault(b, []).append(a)
+            return STOP
+        if done > phase + 1:
+            return self._fail("late", a, ref, b, data=(phase,))
+        self.st.known[a] |= self.st.last[b]
+        return NEXT
+
+    # ---- memory ------------------------------------------------------------------------------------------------
+
+    def _access(self, a: int, ins: Instruction) -> int:
+        st = self.st
+        self.problem = access(self.system, st, a, ins)
+        if self.problem is not None:
+            return STOP
+        if ins[2]:
+            mask = st.known[a] | st.twin[a]
+            mask |= 3 << (st.tokens - 2) if self.system.agents[a].twin else 1 << (st.tokens - 1)
+            for base, slot, stages, back, nbytes in ins[2]:
+                p = st.position[slot] - back
+                if not self._count(base + p % stages, p // stages, 0, mask, -nbytes, a, ins[4]):
+                    return STOP
+        return NEXT
+
+    def _bracket(self, a: int, ins: Instruction) -> int:
+        """Works want their stages held; a task without an opening step must know that the stage is there."""
+        st = self.st
         position = st.position
         for kind, one, two, base, stages in ins[1]:
-            if kind == PRODUCE:
+            if kind in (PRODUCE, CONSUME):
                 if position[one] <= position[two]:
-                    return Problem("unacquired", a, ins[2])
-            elif kind == CONSUME:
-                if position[one] <= position[two]:
-                    return Problem("unwaited", a, ins[2])
-            else:
-                p = position[one]
-                phase = p // stages - two
-                b = base + p % stages
-                d = st.done[b]
-                if d <= phase or not st.known[a] & (st.value[b] if d == phase + 1 else st.previous[b]):
-                    return Problem("unacquired" if two == PROXY_PRODUCER else "unwaited", a, ins[2], b)
-        return None
+                    return self._fail("unacquired" if kind == PRODUCE else "unwaited", a, ins[2])
+                continue
+            p = position[one]
+            phase, b = p // stages - two, base + p % stages
+            done = st.done[b]
+            if done <= phase or not st.known[a] & (st.value[b] if done == phase + 1 else st.previous[b]):
+                return self._fail("unacquired" if two == PROXY_PRODUCER else "unwaited", a, ins[2], b)
+        return NEXT
 
-    def _complete(self, st: State, a: int, ins: Instruction) -> None:
+    def _complete(self, a: int, ins: Instruction) -> int:
         """All but the last n groups of an engine are complete. A bulk store's source is free before the rest is."""
+        st = self.st
         engine, n = abs(ins[1]), ins[2]
         groups = st.engines[a][engine]
         cut = max(0, len(groups) - n)
-        if not cut:
-            return
-        row = list(st.engines[a])
         for token in groups[:cut]:
             st.known[a] |= token
             if self.system.agents[a].twin:
                 st.twin[a] |= token << 1
-        row[engine] = groups[cut:]
-        st.engines[a] = tuple(row)
+        if cut:
+            row = list(st.engines[a])
+            row[engine] = groups[cut:]
+            st.engines[a] = tuple(row)
+        return NEXT
 
-    def _guard(self, st: State, a: int, ins: Instruction, code: list[Instruction]) -> bool:
+    # ---- blocks ------------------------------------------------------------------------------------------------
+
+    def _loop_init(self, a: int, ins: Instruction) -> int:
+        self.st.iteration[a] = 0
+        return NEXT
+
+    def _loop(self, a: int, ins: Instruction) -> int:
+        _, form, step, leave, last, _ = ins
+        st = self.st
+        low, exact, missing = self.bounds(st, form, st.tile[a], self.system.agents[a].cta)
+        n, trips = st.iteration[a], -(-low // step)
+        if exact is not None:
+            return leave if n >= trips else NEXT  # type: ignore[no-any-return]
+        if n >= trips - last:  # a loop with `last_iter` must know one trip ahead
+            assert missing is not None
+            return self._need(a, missing)
+        return NEXT
+
+    def _end_loop(self, a: int, ins: Instruction) -> int:
+        self.st.iteration[a] += 1
+        return ins[1]  # type: ignore[no-any-return]
+
+    def _tile_init(self, a: int, ins: Instruction) -> int:
+        self.st.tile[a] = ins[1]
+        return NEXT
+
+    def _tile(self, a: int, ins: Instruction) -> int:
+        _, _, queue, skip, leave, _ = ins
+        st = self.st
+        t = st.tile[a]
+        total = self.tiles(st, queue)
+        if isinstance(total, Decision):
+            if t >= st.low[total]:
+                return self._need(a, total)
+        elif t >= total:
+            return leave  # type: ignore[no-any-return]
+        if skip >= 0:
+            got = self.outcome(st, a, skip, True)
+            if isinstance(got, Decision):
+                return self._need(a, got)
+            st.skipped[a] = got
+        return NEXT
+
+    def _end_tile(self, a: int, ins: Instruction) -> int:
+        self.st.tile[a] += ins[1]
+        return ins[2]  # type: ignore[no-any-return]
+
+    def _skippable(self, a: int, ins: Instruction) -> int:
+        leave: int = ins[1]
+        return leave if self.st.skipped[a] else NEXT
+
+    def _guard(self, a: int, ins: Instruction) -> int:
+        _, kind, period, start, head, leave, _ = ins
+        st = self.st
         n = st.iteration[a]
-        if ins[1] == FIRST:
-            return n == 0
-        if ins[1] == LAST:
-            head = code[ins[4]]
-            _, exact, _ = self.bounds(st, head[1], st.tile[a], self.system.agents[a].cta)
-            return exact is not None and n == -(-exact // head[2]) - 1
-        return bool(n >= ins[3] and (n - ins[3]) % ins[2] == 0)
+        if kind == FIRST:
+            runs = n == 0
+        elif kind == LAST:
+            loop = self.system.agents[a].code[head]
+            _, exact, _ = self.bounds(st, loop[1], st.tile[a], self.system.agents[a].cta)
+            runs = exact is not None and n == -(-exact // loop[2]) - 1
+        else:
+            runs = n >= start and (n - start) % period == 0
+        return NEXT if runs else leave
 
-    def _skip(self, st: State, a: int, ins: Instruction) -> None:
+    def _when(self, a: int, ins: Instruction) -> int:
+        got = self.outcome(self.st, a, ins[1], False)
+        if isinstance(got, Decision):
+            return self._need(a, got)
+        return NEXT if got == ins[2] else ins[3]
+
+    # ---- the rest ----------------------------------------------------------------------------------------------
+
+    def _skip(self, a: int, ins: Instruction) -> int:
         """Moves the consumer position on, by numbers where they are decided and by promises where they are not."""
         _, slots, form, offset, _ = ins
+        st = self.st
         tile = max(0, st.tile[a] + offset)
         for slot in slots:
             st.position[slot] += form.const
@@ -565,39 +403,40 @@ class Runner:
                 else:
                     key = self.unknown(index, tile, self.system.agents[a].cta)
                     st.debts[a] = (*st.debts[a], (slot, coefficient, key))
+        return NEXT
 
-    def pay(self, st: State, a: int) -> tuple[tuple[int, int, Decision], ...]:
-        """Moves positions by the promised amounts that are known; returns the promises left."""
-        left = []
-        for slot, coefficient, key in st.debts[a]:
-            exact = st.exact.get(key)
-            if exact is None:
-                left.append((slot, coefficient, key))
-            else:
-                st.position[slot] += coefficient * exact
-        st.debts[a] = tuple(left)
-        return st.debts[a]
-
-    def _owes(self, st: State, a: int, ins: Instruction, needs: list[tuple[int, Decision]]) -> bool:
+    def _owes(self, a: int, ins: Instruction) -> bool:
         """Whether the step needs a position that waits for a promise."""
+        st, op = self.st, ins[0]
         left = self.pay(st, a)
-        op = ins[0]
-        touched = (
-            ins[2] if op in (WAIT, TRY, ARRIVE, ARM) else [i.slot for i in ins[1]] if op == ACCESS else
-            [s for c in ins[1] for s in c[1:3]]
-        )  # fmt: skip
+        if op in (WAIT, TRY, ARRIVE, ARM):
+            touched = list(ins[2])
+        elif op == ACCESS:
+            touched = [i.slot for i in ins[1]] + [t[1] for t in ins[2]]
+        else:
+            touched = [s for c in ins[1] for s in c[1:3]]
         for slot, _, key in left:
             if slot in touched:
                 st.low.setdefault(key, self.least(key.what))
-                needs.append((key.tile, key))
+                self.needs.append((key.tile, key))
                 return True
         return False
 
-    def _end(self, st: State, a: int) -> Problem | None:
+    def _grid_wait(self, a: int, ins: Instruction) -> int:
+        self.st.known[a] |= GRID
+        return NEXT
+
+    def _grid_launch(self, a: int, ins: Instruction) -> int:
+        return NEXT if self.st.known[a] & GRID else self._fail("launch", a, ins[1])
+
+    def _grid_needed(self, a: int, ins: Instruction) -> int:
+        return NEXT if self.st.known[a] & GRID else self._fail("grid", a, ins[2], data=(ins[1],))
+
+    def _end(self, a: int, ins: Instruction) -> int:
         """A task may not end while an engine still reads the shared memory that goes with it."""
-        for token in (*st.engines[a][BULK], *st.engines[a][WGMMA]):
-            for records in st.cells:
-                for r in records:
-                    if r.token & token and r.agent == a and r.spread != OWN:
-                        return Problem("unread", a, r.ref)
-        return None
+        st = self.st
+        flying = [*st.engines[a][BULK], *st.engines[a][WGMMA]]
+        for r in (r for records in st.cells for r in records if flying and r.agent == a and r.spread != OWN):
+            if any(r.token & token for token in flying):
+                self._fail("unread", a, r.ref)
+        return ENDED

@@ -1,8 +1,8 @@
 """The shape of a state: what agents and barriers have reached, counted from the slowest one.
 
-The stages of a ring are turned so that the oldest comes first, iterations are counted from what is left of the loop, and
-tiles from the slowest agent's. States of equal shape and equal knowledge (`tsgen.verify.knowledge`) have equal futures,
-so a loop that comes back to a known state needs no further trips.
+The stages of a ring are turned so that the oldest comes first, iterations are counted from what is left of the loop,
+and tiles from the slowest agent's. States of equal shape and equal knowledge (`tsgen.verify.knowledge`) have equal
+futures, so a loop that comes back to a known state needs no further trips.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Who does an access, and with what: the engine, the thread that issues it, and how elements are dealt out to threads."""
+"""Who does an access, and with what: the engine, the thread that issues it, and how elements are dealt out to
+threads."""
 
 from __future__ import annotations
 
@@ -53,9 +54,8 @@ def spread_of(kernel: Kernel, work: Work, engine: str) -> str | None:
         exprs = [value.expr] if isinstance(value, Placed) else []
         if isinstance(value, tuple):
             exprs = [e for a in value for e in ((a.to, a.source) if isinstance(a, CopyArg) else (a.value,))]
-        for e in exprs:
-            for ref in walk(e):
-                if isinstance(ref, Ref) and ref.resource is not None and kernel.resources[ref.resource].kind == "rmem":
-                    if kernel.resources[ref.resource].fields[ref.name].shape:
-                        return f"{ref.resource}.{ref.name}"
+        for ref in (r for e in exprs for r in walk(e) if isinstance(r, Ref)):
+            owner = kernel.resources.get(ref.resource or "")
+            if owner is not None and owner.kind == "rmem" and owner.fields[ref.name].shape:
+                return f"{ref.resource}.{ref.name}"
     return LINEAR

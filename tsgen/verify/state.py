@@ -1,12 +1,13 @@
-"""What changes while the machine runs. Knowledge is a bit set: one bit (a *token*) for each event that can matter later.
+"""What changes while the machine runs. Knowledge is a bit set: one bit (a *token*) for each event that can matter
+later.
 
-An agent knows the tokens in its mask; an arrival hands its mask to the barrier, a wait takes the barrier's. So token t is
-in the mask of agent a exactly if event t happens before a's next step in every execution.
+An agent knows the tokens in its mask; an arrival hands its mask to the barrier, a wait takes the barrier's. So token
+t is in the mask of agent a exactly if event t happens before a's next step in every execution.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from tsgen.verify.machine import System
 
@@ -56,15 +57,16 @@ class Problem(NamedTuple):
     data: tuple[Any, ...] = ()
 
 
-Path = Optional[tuple["Path", Decision, int]]  # the decisions that led to a state, last first
+Path = Any  # None, or (path before, Decision, value): the decisions that led to a state, last first
 
 
 class State:
     """The machine between two steps. Everything inside the lists is immutable, so that a copy is a copy of lists."""
 
     __slots__ = (
-        "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact", "iteration", "known", "last",
-        "low", "path", "pc", "position", "previous", "skipped", "tile", "tokens", "transfer", "twin", "value", "waits",
+        "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact", "iteration", "known",
+        "last", "low", "path", "pc", "position", "previous", "skipped", "tile", "tokens", "transfer", "twin", "value",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, system: System) -> None:

@@ -114,8 +114,8 @@ class Symbols:
             u.high = n if u.high is None else min(u.high, n)
 
     def bound(self, e: Expr, env: Env) -> Linear:
-        """The linear form of an announced bound. One that has none is an unknown of its own. A large number is taken for
-        an unknown of at least `SHORT`: what holds for all those holds for it."""
+        """The linear form of an announced bound. One that has none is an unknown of its own. A large number is taken
+        for an unknown of at least `SHORT`: what holds for all those holds for it."""
         p = self.poly(e, env)
         form = self._form(p)
         if form is None:

@@ -28,8 +28,8 @@ def _range(instance: TaskInstance) -> str:
 def warps_overlap(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """Two tasks have warps in common.
 
-    A warp runs one task. On shared warps the tasks would run one after the other, and wait for each other forever. Tasks
-    in different CTAs of a cluster (`cta`) may share warp numbers.
+    A warp runs one task. On shared warps the tasks would run one after the other, and wait for each other forever.
+    Tasks in different CTAs of a cluster (`cta`) may share warp numbers.
     """
     every = list(kernel.instances())
     for n, (task, instance) in enumerate(every):
@@ -38,8 +38,8 @@ def warps_overlap(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Find
             apart = isinstance(task.cta, int) and isinstance(other.cta, int) and task.cta != other.cta
             if shared and not apart:
                 yield Finding(
-                    f"`{_name(task, instance)}` has {_range(instance)}, `{_name(other, earlier)}` has {_range(earlier)}: "
-                    f"both have warp {min(shared)}",
+                    f"`{_name(task, instance)}` has {_range(instance)}, `{_name(other, earlier)}` has "
+                    f"{_range(earlier)}: both have warp {min(shared)}",
                     task.spans.get("warp_idx", task.span),
                     f"`warp_idx: {_free(kernel, instance)}` is free",
                     (Related("the other task", other.spans.get("warp_idx", other.span)),),
@@ -55,8 +55,8 @@ def _free(kernel: Kernel, instance: TaskInstance) -> int:
 def warps_without_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """Warps between those of the tasks belong to no task.
 
-    They would be launched, take registers and end at once. Let the tasks' warps follow each other; the last warpgroup is
-    padded by itself where registers are set.
+    They would be launched, take registers and end at once. Let the tasks' warps follow each other; the last warpgroup
+    is padded by itself where registers are set.
     """
     taken = {w for _, i in kernel.instances() for w in i.warps}
     padded = {w for warps in derived.padding.values() for w in warps}
@@ -77,8 +77,8 @@ def block_too_large(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fi
     if derived.block_warps * 32 > MAX_THREADS:
         task, _ = max(kernel.instances(), key=lambda p: p[1].first_warp + p[1].num_warps)
         yield Finding(
-            f"the block has {derived.block_warps * 32} threads ({derived.block_warps} warps), at most {MAX_THREADS} are "
-            "possible",
+            f"the block has {derived.block_warps * 32} threads ({derived.block_warps} warps), at most {MAX_THREADS} are"
+            " possible",
             task.spans.get("num_warps", task.span),
         )
 
@@ -87,8 +87,8 @@ def block_too_large(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fi
 def whole_warpgroups(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A task that works by warpgroups does not consist of whole ones.
 
-    WGMMA is issued by four warps together, the first of them a multiple of four; a warp reads the lanes of tensor memory
-    that belong to its number modulo four.
+    WGMMA is issued by four warps together, the first of them a multiple of four; a warp reads the lanes of tensor
+    memory that belong to its number modulo four.
     """
     for task, instance in kernel.instances():
         ops: dict[str, str] = {}
@@ -100,14 +100,14 @@ def whole_warpgroups(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[F
         lanes = [op for op in ops if op in ("tmem_load", "tmem_store")]
         if whole and (instance.num_warps % WARPGROUP or instance.first_warp % WARPGROUP):
             yield Finding(
-                f"`{_name(task, instance)}` issues `{whole[0]}` with {_range(instance)}; expected whole warpgroups (a first "
-                "warp and a number of warps that are multiples of 4)",
+                f"`{_name(task, instance)}` issues `{whole[0]}` with {_range(instance)}; expected whole warpgroups (a "
+                "first warp and a number of warps that are multiples of 4)",
                 task.spans.get("num_warps" if instance.num_warps % WARPGROUP else "warp_idx", task.span),
             )
         elif lanes and instance.first_warp % WARPGROUP:
             yield Finding(
-                f"`{_name(task, instance)}` uses `{lanes[0]}` and starts at warp {instance.first_warp}; expected a multiple "
-                "of 4: a warp reaches the lanes of its number modulo 4",
+                f"`{_name(task, instance)}` uses `{lanes[0]}` and starts at warp {instance.first_warp}; expected a "
+                "multiple of 4: a warp reaches the lanes of its number modulo 4",
                 task.spans.get("warp_idx", task.span),
             )
 

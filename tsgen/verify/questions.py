@@ -1,0 +1,135 @@
+"""What agents ask the environment: the value of an unknown, the outcome of a condition, how many tiles there are."""
+
+from __future__ import annotations
+
+from tsgen.verify.machine import LOOP, System, Test
+from tsgen.verify.state import Decision, State
+from tsgen.verify.symbols import Linear
+
+
+class Questions:
+    """Answers from what is fixed or decided already; what is not is a decision that the agent must wait for."""
+
+    def __init__(self, system: System, fixed: dict[int, int]) -> None:
+        self.system = system
+        self.fixed = fixed  # unknowns that have one value in all tiles
+
+    def unknown(self, index: int, tile: int, cta: int) -> Decision:
+        """The decision that a use of an unknown in a tile depends on. Its value is free in each tile, unless fixed."""
+        u = self.system.symbols.unknowns[index]
+        return Decision("value", index, tile, cta if u.per_cta else 0, 0)
+
+    def bounds(self, st: State, form: Linear, tile: int, cta: int) -> tuple[int, int | None, Decision | None]:
+        """Least value, value if decided, and the decision that is missing."""
+        value = form.const
+        missing = None
+        for index, coefficient in form.terms:
+            fixed = self.fixed.get(index)
+            if fixed is not None:
+                value += coefficient * fixed
+                continue
+            key = self.unknown(index, tile, cta)
+            exact = st.exact.get(key)
+            if exact is None:
+                missing = missing or key
+                low = st.low.get(key)
+                if low is None:
+                    low = st.low[key] = self.least(index)
+                value += coefficient * low
+            else:
+                value += coefficient * exact
+        return value, (value if missing is None else None), missing
+
+    def least(self, index: int) -> int:
+        u = self.system.symbols.unknowns[index]
+        return u.low if u.low is not None else self.floor(index)
+
+    def floor(self, index: int) -> int:
+        """A value so small that every loop with this unknown has no trip; smaller ones behave the same."""
+        least = 0
+        for agent in self.system.agents:
+            for ins in agent.code:
+                if ins[0] == LOOP:
+                    for u, c in ins[1].terms:
+                        if u == index and c > 0 and len(ins[1].terms) == 1:
+                            least = min(least, -(ins[1].const // c) if ins[1].const > 0 else 0)
+        return least
+
+    def test(self, st: State, t: Test, agent: int) -> bool | Decision:
+        """The outcome of a comparison, or the decision it needs."""
+        if t.op in ("and", "or"):
+            missing = None
+            for part in t.parts:
+                got = self.test(st, part, agent)
+                if got is (t.op == "or"):
+                    return got
+                if isinstance(got, Decision):
+                    missing = missing or got
+            return missing if missing is not None else t.op == "and"
+        if t.op == "not":
+            got = self.test(st, t.parts[0], agent)
+            return got if isinstance(got, Decision) else not got
+        assert t.form is not None
+        moved = Linear(t.form.const + t.loop * st.iteration[agent], t.form.terms)
+        low, value, missing = self.bounds(st, moved, st.tile[agent], self.system.agents[agent].cta)
+        if value is None:
+            rising = all(c > 0 for _, c in t.form.terms)
+            if rising and ((t.op == ">" and low > 0) or (t.op == ">=" and low >= 0) or (t.op == "!=" and low > 0)):
+                return True
+            if rising and ((t.op == "<" and low >= 0) or (t.op == "<=" and low > 0) or (t.op == "==" and low > 0)):
+                return False
+            falling = all(c < 0 for _, c in t.form.terms)
+            if falling and ((t.op == "<" and low < 0) or (t.op == "<=" and low <= 0) or (t.op == "!=" and low < 0)):
+                return True
+            if falling and ((t.op == ">" and low <= 0) or (t.op == ">=" and low < 0) or (t.op == "==" and low < 0)):
+                return False
+            assert missing is not None
+            return missing
+        return {
+            "<": value < 0,
+            "<=": value <= 0,
+            ">": value > 0,
+            ">=": value >= 0,
+            "==": value == 0,
+            "!=": value != 0,
+        }[t.op]
+
+    def outcome(self, st: State, agent: int, index: int, skip: bool) -> bool | Decision:
+        """The outcome of a condition or a skip predicate for the agent's tile and iteration."""
+        c = (self.system.skips if skip else self.system.conditions)[index]
+        if c.test is not None:
+            return self.test(st, c.test, agent)
+        key = Decision(
+            "skip" if skip else "condition",
+            index,
+            st.tile[agent] if c.per_tile else 0,
+            self.system.agents[agent].cta if c.per_cta else 0,
+            self.system.agents[agent].value(st.iteration[agent]) if c.per_iteration else 0,
+        )
+        got = st.decided.get(key)
+        return key if got is None else got
+
+    def tiles(self, st: State, queue: str) -> int | Decision:
+        """How many tiles a CTA gets from a queue, or the decision about that."""
+        index = self.system.tile_unknowns[queue]
+        fixed = self.fixed.get(index)
+        if fixed is not None:
+            return fixed
+        key = Decision("value", index, 0, 0, 0)
+        exact = st.exact.get(key)
+        if exact is None:
+            st.low.setdefault(key, self.least(index))
+            return key
+        return exact
+
+    def pay(self, st: State, a: int) -> tuple[tuple[int, int, Decision], ...]:
+        """Moves positions by the promised amounts that are known; returns the promises left."""
+        left = []
+        for slot, coefficient, key in st.debts[a]:
+            exact = st.exact.get(key)
+            if exact is None:
+                left.append((slot, coefficient, key))
+            else:
+                st.position[slot] += coefficient * exact
+        st.debts[a] = tuple(left)
+        return st.debts[a]

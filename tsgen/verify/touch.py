@@ -1,0 +1,103 @@
+"""Accesses to memory: each is checked against the earlier ones that may still be under way, and remembered."""
+
+from __future__ import annotations
+
+from tsgen.verify.machine import SYNC, TCGEN05, TX, WGMMA, Instruction, System
+from tsgen.verify.state import Problem, Record, State
+
+IN_ORDER = (WGMMA, TCGEN05)  # engines that do what one agent gives them in order
+
+
+def access(system: System, st: State, a: int, ins: Instruction) -> Problem | None:
+    """Checks the accesses of a step against those that may still be under way, and remembers them.
+
+    A record is dropped if a later access stands for it: what conflicts with it conflicts with the later one, too,
+    and is ordered after it if it is ordered after the later one. So the later one covers its window, and has the
+    same spread (else it would be let off where its threads own the same elements), or none.
+    """
+    _, items, _, engine, ref = ins
+    known = st.known[a]
+    twin = system.agents[a].twin
+    token = 1 << st.tokens
+    st.tokens += 2 if twin else 1
+    covers, overlaps, aliases, cells = system.covers, system.overlaps, system.aliases, st.cells
+    for base, stages, slot, back, write, boxes, spread in items:
+        cell = base if slot < 0 else base + (st.position[slot] - back) % stages
+        box = boxes[0] if len(boxes) == 1 else boxes[st.iteration[a] % len(boxes)]
+        kept = []
+        for r in cells[cell]:
+            before, by, wrote, other_box, other_engine, other_spread, _ = r
+            if by == a:
+                ordered = other_engine == SYNC or known & before or (engine == other_engine and engine in IN_ORDER)
+                if twin and ordered and (write or wrote) and not known & before << 1:
+                    ordered = spread is not None and spread == other_spread
+                    ordered = ordered and (box == other_box or spread.startswith("warp "))
+            else:
+                ordered = known & before
+            if ordered:
+                same_spread = spread == other_spread
+                if write:
+                    if (same_spread or spread is None) and (box == other_box or covers(box, other_box)):
+                        continue
+                elif same_spread and by == a and not wrote and box == other_box and engine == other_engine:
+                    continue
+            elif (write or wrote) and overlaps(box, other_box):
+                owned = spread is not None and spread == other_spread and by != a and siblings(system, a, by)
+                if not (owned and (box == other_box or spread.startswith("warp "))):
+                    return Problem(
+                        "race",
+                        a,
+                        ref,
+                        cell,
+                        by,
+                        r.ref,
+                        (write, wrote, engine, other_engine, cell, -1, waited(st, r)),
+                    )
+            kept.append(r)
+        if cell in aliases:
+            problem = _aliased(system, st, a, ins, cell, box, write, spread)
+            if problem is not None:
+                return problem
+        kept.append(Record(token, a, write, box, engine, spread, ref))
+        cells[cell] = tuple(kept)
+    if engine == SYNC:
+        st.known[a] = known | token
+        if twin:
+            st.twin[a] |= token << 1
+    elif engine != TX:
+        row = list(st.engines[a])
+        groups = (*row[engine], token)
+        keep = system.agents[a].groups.get(engine, 0) + 1
+        if len(groups) > keep:  # older groups complete together
+            groups = (groups[0] | groups[1], *groups[2:])
+        row[engine] = groups
+        st.engines[a] = tuple(row)
+    return None
+
+
+def _aliased(
+    system: System, st: State, a: int, ins: Instruction, cell: int, box: int, write: bool, spread: str | None
+) -> Problem | None:
+    """Checks an access against those to other fields with the same bytes."""
+    known, engine = st.known[a], ins[3]
+    for other in system.aliases[cell]:
+        for r in st.cells[other]:
+            if (write or r.write) and not known & r.token and system.share_bytes(cell, box, other, r.box):
+                if r.agent == a:
+                    fine = r.engine == SYNC or (engine == r.engine and engine in IN_ORDER)
+                else:
+                    fine = spread == r.spread == "lanes" and siblings(system, a, r.agent)
+                if not fine:
+                    data = (write, r.write, engine, r.engine, cell, other, waited(st, r))
+                    return Problem("alias", a, ins[4], cell, r.agent, r.ref, data)
+    return None
+
+
+def waited(st: State, r: Record) -> bool:
+    """Whether the agent that started an asynchronous access knows that it is over."""
+    return bool(st.known[r.agent] & r.token)
+
+
+def siblings(system: System, a: int, b: int) -> bool:
+    x, y = system.agents[a], system.agents[b]
+    return x.task is y.task and x.instance is y.instance and x.cta == y.cta
