@@ -104,6 +104,8 @@ def blind_spot(case: Case, found: Opinions) -> str | None:
         return "F-P5: accesses to memory without a pipeline stay open, reads are taken for writes"
     if _unknown(case):
         return "F-P6: an unknown trip count is simulated as one"
+    if check == "_verify_work_group_bracketing":
+        return "F10: brackets are matched in the text, steps that never run included"
     if check == "_print_task_schedules" and "not " in found.theirs.text and _shared(case):
         return "F-P2: tasks on one side of a ring share credits"
     return None

@@ -9,7 +9,8 @@ skipped) the tasks are unrolled, and all reachable vectors of program counters a
   (`phase`), or an arrival is counted for another phase than its own (`phase`),
 - two tasks are about to touch the same bytes and one of them writes (`race`),
 - the parties of a ring end at different positions (`leak`),
-- a work is done on a stage that its task does not hold (`bracket`), or a try is never used (`try`),
+- a work is done on a stage that its task does not hold, or a ring lacks one of its steps (`bracket`),
+- a try is never used (`try`), or a stage is released before the asynchronous work that reads it (`order`),
 - a barrier's count is not what arrives in a phase (`count`).
 
 Steps are points: a work is done at once, a TMA load arrives with its commit. It shares no code with `tsgen.verify`.
@@ -18,6 +19,7 @@ Steps are points: a work is done at once, a TMA load arrives with its commit. It
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,9 +32,11 @@ Place = tuple[str, int]  # resource, stage of its ring
 Step = tuple[str, int, int, int, Place]  # kind, barrier (or -1), phase it means, arrivals, bytes it touches
 NOWHERE: Place = ("", 0)
 
-UNKNOWN_TRIPS = (0, 1, 2, 3, 4)
+UNKNOWN_TRIPS = (0, 1, 2, 3, 4, 5, 6, 9)
 TILES = (0, 1, 2)
-MOST_ENVIRONMENTS = 48
+MOST_OUTCOMES = 6  # conditions whose outcomes are all combined
+MOST_ENVIRONMENTS = 200
+RING_STEPS = ("acquire", "commit", "wait", "release")
 BLOCKING = ("acquire", "wait")
 
 
@@ -170,7 +174,7 @@ class Case:
         return outcomes(node.get("key") or str(node[kind]), tile, i) == (kind == "when_true")
 
     def _op(self, target: str, method: str) -> Op | None:
-        if method in ("acquire", "commit", "wait", "release"):
+        if method in RING_STEPS:
             return (method, target) if target in self.rings else None
         if target in self.rings or target in self.buffers:
             side = self.sides[target].get(method)
@@ -183,14 +187,17 @@ class Case:
         """Counts that do not fit, and tries that no later step uses."""
         found = set()
         for name, ring in self.rings.items():
+            fills, empties = self.kinds[name].split("_")
             producers = self._warps(name, "commit")
             consumers = self._warps(name, "release")
-            tma = self.kinds[name] == "tma_async"
-            if producers and ring.full != producers * (1 if tma else 32):
+            full = {"tma": producers, "umma": 1, "async": 32 * producers}[fills]
+            empty = (1,) if empties == "umma" else (32 * consumers, *((consumers,) if fills == "tma" else ()))
+            if (producers and ring.full != full) or (consumers and ring.empty not in empty):
                 found.add("count")
-            if consumers and ring.empty not in (32 * consumers, *((consumers,) if tma else ())):
-                found.add("count")
-            if tma and any(t.get("warps", 1) > 1 for t in self.tasks if self.has(t, name, "commit")):
+            steps = [any(self.has(t, name, method) for t in self.tasks) for method in RING_STEPS]
+            if any(steps) and not all(steps):
+                found.add("bracket")
+            if fills == "tma" and any(t.get("warps", 1) > 1 for t in self.tasks if self.has(t, name, "commit")):
                 found.add("count")
         for task in self.tasks:
             calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
@@ -198,6 +205,19 @@ class Case:
                 if method.startswith("try_") and (target, method[4:]) not in calls[i:] and target in self.rings:
                     found.add("try")
         return found
+
+    def order(self, graph: Mapping[str, Sequence[str]]) -> set[str]:
+        """Releases before the work that reads the stage, on edges to what TMA or the tensor core fills."""
+        for down, ups in graph.items():
+            if self.kinds.get(down, "async_").split("_")[0] == "async":
+                continue
+            for up, task in itertools.product(ups, self.tasks):
+                calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
+                works = [i for i, (t, m) in enumerate(calls) if t == down and m in self.sides[down]]
+                releases = [i for i, c in enumerate(calls) if c == (up, "release")]
+                if works and releases and up != down and min(releases) < min(works):
+                    return {"order"}
+        return set()
 
     def has(self, task: Doc, ring: str, method: str) -> bool:
         return any(call_of(n) == (ring, method) for n in walk(task["body"]))
@@ -208,14 +228,14 @@ class Case:
     def units(self, op: Op, warps: int) -> int:
         """Arrivals of one commit or release."""
         kind, name = op
-        if self.kinds[name] == "tma_async":
-            lanes = kind == "commit" or self.rings[name].empty == self._warps(name, "release")
-            return warps if lanes else 32 * warps
-        return 32 * warps
+        fills, empties = self.kinds[name].split("_")
+        agent = fills if kind == "commit" else empties
+        lanes = fills == "tma" and (kind == "commit" or self.rings[name].empty == self._warps(name, "release"))
+        return 1 if agent == "umma" else warps if lanes else 32 * warps
 
 
-def environments(case: Doc) -> Iterator[Environment]:
-    """All environments up to a size, or an even choice of them."""
+def environments(case: Doc) -> tuple[list[Environment], bool]:
+    """The environments of a case, and whether these are all of them (of the trip and tile counts that are tried)."""
     nodes = [n for t in case["tasks"] for n in walk(t["body"]) if isinstance(n, dict)]
     trips = UNKNOWN_TRIPS if any(not isinstance(b, int) for n in nodes for b in n.get("loop", ())) else (0,)
     persistent = any("tiles" in n for n in nodes)
@@ -225,22 +245,38 @@ def environments(case: Doc) -> Iterator[Environment]:
         counts = (*TILES, 3) if skips else TILES
         tiles = [t for n in counts for t in itertools.product((False, True) if skips else (False,), repeat=n)]
     parsed = Case(case)
-    found = []
+    found: list[Environment] = []
+    complete = True
     for k, pattern in itertools.product(trips, tiles):
         asked = Outcomes(())
         for task in case["tasks"]:
             parsed.unroll(task, Environment(k, pattern, ()), asked)
-        width = min(len(asked.known), 8)
-        found += [Environment(k, pattern, o) for o in itertools.product((True, False), repeat=width)]
-    step = max(1, -(-len(found) // MOST_ENVIRONMENTS))
-    yield from found[::step]
+        width = len(asked.known)
+        complete &= width <= MOST_OUTCOMES
+        found += [Environment(k, pattern, o) for o in _outcomes(width)]
+    if len(found) > MOST_ENVIRONMENTS:
+        complete = False
+        found = random.Random(len(found)).sample(found, MOST_ENVIRONMENTS)
+    return found, complete
+
+
+def _outcomes(width: int) -> Iterator[tuple[bool, ...]]:
+    """All outcomes of so many conditions; of many the same everywhere, and with one or two that differ."""
+    if width <= MOST_OUTCOMES:
+        yield from itertools.product((True, False), repeat=width)
+        return
+    for usual in (True, False):
+        yield (usual,) * width
+        for differ in (*itertools.combinations(range(width), 1), *itertools.combinations(range(width), 2)):
+            yield tuple(usual != (i in differ) for i in range(width))
 
 
 def judge(case: Doc, most_states: int = 60_000) -> Verdict:
     """The verdict over all environments; `most_states` bounds the states of all together."""
     parsed = Case(case)
-    verdict = Verdict(True, parsed.structure())
-    for env in environments(case):
+    found_all, complete = environments(case)
+    verdict = Verdict(True if complete else None, parsed.structure() | parsed.order(case["graph"]))
+    for env in found_all:
         found, states, complete = _search(parsed, env, most_states - verdict.states)
         verdict.states += states
         if found and verdict.environment is None:
@@ -317,7 +353,7 @@ def _leaks(case: Case, programs: list[Program]) -> set[str]:
     """Every party of a ring must end at the same position; a step that no task has counts as none."""
     for name in case.rings:
         ends = set()
-        for method in ("acquire", "commit", "wait", "release"):
+        for method in RING_STEPS:
             parties = [p for t, p in zip(case.tasks, programs, strict=True) if case.has(t, name, method)]
             ends |= {p.ops.count((method, name)) for p in parties} or {0}
         if len(ends) > 1:

@@ -60,6 +60,7 @@ class Ring:
     lag: bool = False  # the release of a stage stands one iteration after its read
     guard: dict[str, Any] | None = None  # the same on both sides
     buffer: str | None = None  # an unpipelined buffer that the ring's one stage guards
+    ready: Ring | None = None  # split consumer: who waits tells through this ring who reads and releases
 
 
 class Builder:
@@ -69,6 +70,9 @@ class Builder:
         self.draw = draw
         self.tasks = draw.number(2, 5)
         self.warps = [draw.one((1, 1, 1, 2, 4)) for _ in range(self.tasks)]
+        self.mma = draw.number(1, self.tasks - 1) if draw.chance(25) else -1  # a task of the tensor core
+        if self.mma >= 0:
+            self.warps[self.mma] = 1
         self.trips = draw.number(1, 6)
         self.unknown_trips = draw.chance(12)
         self.persistent = draw.chance(20)
@@ -86,19 +90,24 @@ class Builder:
         producer = draw.number(0, self.tasks - 2)
         later = range(producer + 1, self.tasks)
         consumers = {draw.one(later)}
-        if draw.chance(20):
+        if draw.chance(20) and self.mma not in later:
             consumers.add(draw.one(later))
         ring = Ring(f"r{i}", producer, tuple(sorted(consumers)), draw.number(1, 4), False, False)
         if draw.chance(12):
             ring.producer, ring.consumers, ring.feedback = ring.consumers[0], (producer,), True
-        elif draw.chance(40) and self.warps[producer] == 1:
+        elif draw.chance(40) and self.warps[producer] == 1 and producer != self.mma:
             ring.tma = True
         if not ring.feedback and draw.chance(30):
             ring.guard = self.guard()
         elif ring.stages > 1 and draw.chance(20):
             ring.lag = True
-        elif not ring.feedback and ring.stages == 1 and draw.chance(15):
+        elif not ring.feedback and ring.stages == 1 and self.mma not in consumers and draw.chance(15):
             ring.buffer = f"buf{i}"
+        elif not ring.feedback and len(consumers) == 1 and max(consumers) < self.tasks - 1 and draw.chance(15):
+            waiting = ring.consumers[0]
+            reading = draw.number(waiting + 1, self.tasks - 1)
+            if self.mma not in (waiting, reading):
+                ring.ready = Ring(f"{ring.name}y", waiting, (reading,), draw.number(1, 3), False, False)
         return ring
 
     def guard(self) -> dict[str, Any]:
@@ -125,9 +134,18 @@ class Builder:
             steps.append({"last": [f"{ring.name}.release"]})
         if ring.guard is None:
             return steps
-        if self.draw.chance(70):
+        alone = (ring.producer if producer else ring.consumers[0]) == self.mma
+        if not alone and self.draw.chance(70):
             return [guarded(ring.guard, steps)]
         return [guarded(ring.guard, [s]) for s in steps]
+
+    def split(self, ring: Ring, task: int) -> list[Node]:
+        """The steps of a task on a ring with a split consumer: it waits and tells, or is told, reads and releases."""
+        assert ring.ready is not None
+        if task == ring.ready.producer:
+            return [f"{ring.name}.wait", *self.side(ring.ready, producer=True)]
+        told = self.side(ring.ready, producer=False)
+        return [*told[:-1], f"{ring.name}.read", f"{ring.name}.release", told[-1]]
 
     def body(self, task: int) -> list[Node]:
         """The steps of one iteration: those of the rings mixed, those of feedback rings after all commits."""
@@ -135,8 +153,12 @@ class Builder:
         for ring in self.rings:
             if task == ring.producer:
                 early.append(self.side(ring, producer=True))
+            elif ring.ready is not None and task in (ring.ready.producer, *ring.ready.consumers):
+                early.append(self.split(ring, task))
             elif task in ring.consumers:
                 (late if ring.feedback else early).append(self.side(ring, producer=False))
+        if task == self.mma:
+            return [*self.asks(task), *closed_last(early), *closed_last(late)]
         return [*self.asks(task), *self.mix(early), *self.mix(late)]
 
     def asks(self, task: int) -> list[Node]:
@@ -179,7 +201,7 @@ class Builder:
         ]
         aliases = []
         for ring in self.rings:
-            resources.append(self.resource(ring))
+            resources += [self.resource(r) for r in (ring, ring.ready) if r is not None]
             if ring.buffer:
                 pair = [f"{ring.buffer}{side}" for side in "wr"]
                 resources += [{"name": n, "smem": [{"name": f"{n}_t", "bytes": BYTES}]} for n in pair]
@@ -193,14 +215,17 @@ class Builder:
         return case
 
     def resource(self, ring: Ring) -> Node:
+        fills = "tma" if ring.tma else "umma" if ring.producer == self.mma else "async"
+        empties = "umma" if self.mma in ring.consumers else "async"
         produced = self.warps[ring.producer]
-        consumed = sum(self.warps[c] for c in ring.consumers)
-        lanes = ring.tma and self.draw.chance(50)
+        released = ring.ready.consumers if ring.ready is not None else ring.consumers
+        consumed = sum(self.warps[c] for c in released)
+        lanes = ring.tma and empties == "async" and self.draw.chance(50)
         pipeline: dict[str, Any] = {
-            "type": "tma_async" if ring.tma else "async_async",
+            "type": f"{fills}_{empties}",
             "stages": ring.stages,
-            "producer_threads": produced if ring.tma else 32 * produced,
-            "consumer_threads": consumed if lanes else 32 * consumed,
+            "producer_threads": 32 * produced if fills == "async" else 1,
+            "consumer_threads": 1 if empties == "umma" else consumed if lanes else 32 * consumed,
         }
         if ring.tma:
             pipeline["bytes"] = BYTES
@@ -212,16 +237,19 @@ class Builder:
         tasks, warp = [], 0
         for i in range(self.tasks):
             body = self.schedule(i)
-            src = [r.name for r in self.rings if i in r.consumers]
+            pairs = [r.ready for r in self.rings if r.ready is not None]
+            src = [r.name for r in self.rings if i in (*r.consumers, *(r.ready.consumers if r.ready else ()))]
+            src += [r.name for r in pairs if i in r.consumers]
             src += [f"{r.buffer}r" for r in self.rings if r.buffer and i in r.consumers]
             dst = [r.name for r in self.rings if r.producer == i]
             dst += [f"{r.buffer}w" for r in self.rings if r.buffer and r.producer == i]
+            dst += [r.name for r in pairs if r.producer == i]
             loop = innermost(body)
             if self.asks(i) or not src or any(r.tma for r in self.rings if r.producer == i):
                 src.append("g")
             if not self.asks(i) and "g" in src:
                 loop.insert(0, "g.read")
-            if not dst:
+            if not dst and i != self.mma:
                 dst.append("o")
                 loop.append("o.write")
             if self.persistent:
@@ -237,6 +265,19 @@ def guarded(guard: dict[str, Any], steps: list[Node]) -> Node:
     return {kind: steps} if kind in ("first", "last") else {**guard, "body": steps}
 
 
+def mentions(node: Node, methods: Sequence[str]) -> bool:
+    """Whether a step, or the steps of a guard, are among some methods."""
+    steps = [node] if isinstance(node, str) else [s for inner in lists([node]) for s in inner]
+    return any(isinstance(s, str) and s.split(".")[1] in methods for s in steps)
+
+
+def closed_last(parts: list[list[Node]]) -> list[Node]:
+    """The tensor core reads what its own works fill: stages are released after them."""
+    closing = ("commit", "release")
+    opened = [s for part in parts for s in part if not mentions(s, closing)]
+    return [*opened, *(s for part in parts for s in part if mentions(s, closing))]
+
+
 def innermost(body: list[Node]) -> list[Node]:
     """The steps of the domain loop of a task."""
     return next(n["body"] for steps in lists(body) for n in steps if isinstance(n, dict) and "loop" in n)
@@ -244,7 +285,7 @@ def innermost(body: list[Node]) -> list[Node]:
 
 def graph_of(case: Case) -> dict[str, list[str]]:
     """What a task writes comes from all that it reads; what TMA loads comes from global memory alone."""
-    tma = {r["name"] for r in case["resources"] if r.get("pipeline", {}).get("type") == "tma_async"}
+    tma = {r["name"] for r in case["resources"] if r.get("pipeline", {}).get("type", "").startswith("tma_")}
     graph: dict[str, list[str]] = {}
     for task in case["tasks"]:
         for down in task["dst"]:
