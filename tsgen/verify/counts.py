@@ -32,8 +32,12 @@ def arrival_count(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Find
     """
     for resource, pipeline in _pipelined(kernel):
         counts = derived.arrivals[resource.name]
-        yield from _count(resource, pipeline, "producer_group", pipeline.producer_group, counts.full, counts.why_full)
-        yield from _count(resource, pipeline, "consumer_group", pipeline.consumer_group, counts.empty, counts.why_empty)
+        if uses.parties(resource.name, "commit"):
+            yield from _count(resource, pipeline, "producer_group", pipeline.producer_group, counts.full, counts.why_full)
+        if uses.parties(resource.name, "release"):
+            yield from _count(
+                resource, pipeline, "consumer_group", pipeline.consumer_group, counts.empty, counts.why_empty
+            )
 
 
 def _count(

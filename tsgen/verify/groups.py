@@ -68,27 +68,18 @@ def group_mode(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding
             )
 
 
-@check("TS332", "group-shares")
-def group_shares(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
-    """Members of a group give different counts or bytes to the barrier that they share.
+@check("TS332", "fork-bytes")
+def fork_bytes(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """Members of a fork group announce different numbers of bytes.
 
-    A shared empty barrier has one arrival count, a shared full barrier one count and one number of bytes.
+    A fork shares the full barrier: it has one number of bytes, that of all the works between the acquires and the
+    commit.
     """
     for group in kernel.groups.values():
-        members = _members(kernel, group)
-        if group.mode in ("merge", "fused_merge"):
-            counts = {n: derived.arrivals[n].empty for n, _ in members}
-            if len(set(counts.values())) > 1:
-                yield _differ(group, "arrivals on the shared empty barrier", counts)
-        if group.mode == "fork":
-            written = {n: p.num_bytes for n, p in members if p.num_bytes is not None}
-            if len(set(written.values())) > 1:
-                yield _differ(group, "bytes on the shared full barrier", written)
+        written = {n: p.num_bytes for n, p in _members(kernel, group) if p.num_bytes is not None}
+        if group.mode == "fork" and len(set(written.values())) > 1:
+            listed = ", ".join(f"{v} by `{n}`" for n, v in written.items())
+            yield Finding(f"members of `{group.name}` share a full barrier, but announce {listed}", group.span)
 
 
-def _differ(group: Group, what: str, values: dict[str, int]) -> Finding:
-    listed = ", ".join(f"{v} from `{n}`" for n, v in values.items())
-    return Finding(f"members of `{group.name}` give different {what}: {listed}", group.span)
-
-
-CAUSES = (group_members_differ, group_mode, group_shares)
+CAUSES = (group_members_differ, group_mode, fork_bytes)

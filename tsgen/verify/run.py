@@ -328,7 +328,7 @@ class Runner(Questions):
         low, exact, missing = self.bounds(st, form, st.tile[a], self.system.agents[a].cta)
         n, trips = st.iteration[a], -(-low // step)
         if exact is not None:
-            return leave if n >= trips else NEXT  # type: ignore[no-any-return]
+            return leave if n >= trips else NEXT
         if n >= trips - last:  # a loop with `last_iter` must know one trip ahead
             assert missing is not None
             return self._need(a, missing)
