@@ -62,7 +62,7 @@ def test_wrong_usage(tmp_path: Path, arguments: list[str], message: str) -> None
 
 def test_a_spec_with_errors_is_not_run(tmp_path: Path) -> None:
     spec = tmp_path / "bad.yaml"
-    spec.write_text((ROOT / "specs/copy.yaml").read_text().replace("end: N", "end: Q"))
+    spec.write_text((ROOT / "specs/copy.yaml").read_text().replace('end: "ceil_div(N', 'end: "ceil_div(Q'))
     status, stderr = run(tmp_path, NO_TORCH, "run", str(spec))
     assert status == 1 and "bad.yaml" in stderr and "Q" in stderr
 

@@ -24,8 +24,8 @@ from tsgen.runtime.run import run
 SHAPES = {
     "copy": [{"N": 1}, {"N": 1000}, {"N": 70001}],
     "copy_tma": [{"M": 1, "N": 8}, {"M": 200, "N": 520}, {"M": 64, "N": 64}],
-    "pdl_chain": [{"N": 1}, {"N": 4097}, {"N": 100000}],
-    "pdl_chain_serial": [{"N": 4097}],
+    "pdl_chain": [{"N": 1}, {"N": 2049}, {"N": 100000}],
+    "pdl_chain_serial": [{"N": 2049}],
 }
 SHAPES.update({name: grid.few() for name, grid in GRIDS.items()})
 SHAPES.update({name: FEW for name, build in BUILDS.items() if build.spec == ATTENTION})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tsgen.lower.context import TaskState, join
@@ -13,9 +14,9 @@ from tsgen.lower.program import Statement, assign
 from tsgen.lower.proofs import in_names
 from tsgen.lower.pyexpr import py_compared, py_factor
 from tsgen.lower.tokens import ScalarToken, TileToken
-from tsgen.model.algebra import canonical, is_constant
+from tsgen.model.algebra import canonical, is_constant, rebuild
 from tsgen.model.bounds import Interval, interval, intervals
-from tsgen.model.expr import Binary, Call, Const, Expr, Index, Name, Placed, Ref
+from tsgen.model.expr import Binary, Call, Const, Expr, Index, Name, Placed, Ref, walk
 from tsgen.model.expr import text as expression_text
 from tsgen.model.kernel import Work
 from tsgen.model.steps import CallStep
@@ -50,9 +51,26 @@ def provably_inside(s: TaskState, index: Expr, extent: Expr) -> bool:
     highest = _highest(s, index)
     if highest is None:
         return False
-    room = in_names(s.builder.kernel, Binary("-", Binary("-", extent, highest), Const(1)))
-    least = interval(room, known, s.scope.env).low
-    return least is not None and least >= 0
+    for bound in _upper_bounds(highest):
+        room = in_names(s.builder.kernel, Binary("-", Binary("-", extent, bound), Const(1)))
+        least = interval(room, known, s.scope.env).low
+        if least is not None and least >= 0:
+            return True
+    return False
+
+
+def _upper_bounds(e: Expr) -> Iterator[Expr]:
+    """The expression, in which every name counts upwards, with each argument of a `min` in the place of the `min`."""
+    least = next((c for c in walk(e) if isinstance(c, Call) and c.function == "min"), None)
+    if least is None:
+        yield e
+        return
+    for argument in least.args:
+        yield from _upper_bounds(_replaced(e, least, argument))
+
+
+def _replaced(e: Expr, old: Expr, new: Expr) -> Expr:
+    return new if e == old else rebuild(e, lambda x: _replaced(x, old, new))
 
 
 def _highest(s: TaskState, e: Expr) -> Expr | None:

@@ -48,14 +48,14 @@ def test_params_of_one_name_may_differ(tmp_path: Path) -> None:
     text = module(
         tmp_path,
         CHAIN,
-        (f"{second}\nparams: {{io: f32, warps: 4, chunk: 4096", f"{second}\nparams: {{io: f32, warps: 8, chunk: 512"),
+        (f"{second}\nparams: {{io: f32, warps: 4, tile: 2048", f"{second}\nparams: {{io: f32, warps: 8, tile: 1024"),
     )
-    assert "SQUARE_CHUNK = 4096\n" in text and "ADD_BIAS_CHUNK = 512\n" in text
+    assert "SQUARE_TILE = 2048\n" in text and "ADD_BIAS_TILE = 1024\n" in text
     assert "SQUARE_THREADS = 128\n" in text and "ADD_BIAS_THREADS = 256\n" in text
 
 
 def test_a_grid_that_is_empty_alone_is_skipped(tmp_path: Path) -> None:
-    tiles = 'tiles: {b: "ceil_div(N, chunk)"}, pdl: overlap}\nresources:\n  pdl: {kind: pdl}\n  reg'
+    tiles = 'tiles: {b: "ceil_div(N, tile)"}, pdl: overlap}\nresources:\n  pdl: {kind: pdl}\n  reg'
     p = program(
         tmp_path,
         CHAIN,
@@ -79,3 +79,9 @@ def test_the_whole_has_the_tensors_dims_and_params_of_all(tmp_path: Path) -> Non
     k = whole(program(tmp_path, CHAIN))
     assert list(k.tensors) == ["x", "t", "bias", "y"] and k.dims == ("N",) and k.name == "pdl_chain"
     assert [t.name for t in k.tensors.values() if t.output] == ["t", "y"] and k.reference is not None
+
+
+def test_functions_that_are_the_same_for_all_stand_once(tmp_path: Path) -> None:
+    edits = (("value: v * v,", 'value: "relu(v * v)",'), ("value: v + reg.c,", 'value: "relu(v + reg.c)",'))
+    text = module(tmp_path, CHAIN, *edits)
+    assert text.count("def relu(x):") == 1

@@ -98,7 +98,7 @@ def test_a_role_alone_has_no_code(tmp_path: Path) -> None:
     with pytest.raises(Unsupported) as e:
         module(
             tmp_path,
-            "specs/copy.yaml",
+            "tests/language/copy.yaml",
             ('{op: load, takes: [i], from: "x[i]", returns: [v]}', "{role: consumer, takes: [i], returns: [v]}"),
         )
     assert e.value.diagnostic.code == "TS802" and "x.get" in e.value.diagnostic.message
@@ -111,8 +111,14 @@ def test_what_is_not_emitted_is_named(tmp_path: Path) -> None:
 
 
 def test_elements_inside_by_the_loop_are_not_clamped(tmp_path: Path) -> None:
-    """copy.yaml reads x[i] with i < N: no clamp, no condition; an index past the loop's bound gets both."""
-    text = module(tmp_path, "specs/copy.yaml")
+    """The sketch of copy.yaml reads x[i] with i < N: no clamp, no condition; an index past the loop's bound gets both."""
+    text = module(tmp_path, "tests/language/copy.yaml")
     assert "v = x[i]\n" in text and "if i < N" not in text
-    text = module(tmp_path, "specs/copy.yaml", ("x[i]", "x[i + 1]"), ("y[i]", "y[i + 1]"))
+    text = module(tmp_path, "tests/language/copy.yaml", ("x[i]", "x[i + 1]"), ("y[i]", "y[i + 1]"))
     assert "x[cutlass.min(i + 1, N - 1)]" in text and "if i + 1 < N:" in text
+
+
+def test_a_loop_that_ends_at_the_smaller_of_two_ends_stays_inside_both(tmp_path: Path) -> None:
+    """The sketch of pdl_chain.yaml has loops that end at min(N, (b + 1)*chunk): what they touch lies before N."""
+    text = module(tmp_path, "tests/language/pdl_chain.yaml")
+    assert "v = x[i]\n" in text and "if i < N" not in text
