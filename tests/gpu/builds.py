@@ -52,7 +52,7 @@ class Build:
 
 
 GEMM = "specs/gemm.yaml"
-KERNELS = ("ring_registers", "both_sides", "once", "ramp", "select", "mirror")  # of tests/kernels
+KERNELS = ("ring_registers", "both_sides", "once", "ramp", "select", "softmax", "mirror")  # of tests/kernels
 ATTENTION = "specs/attention.yaml"
 BUILDS = {
     b.name: b

@@ -75,6 +75,7 @@ GRIDS: dict[str, Grid] = {  # by build
     "both_sides": Grid({"B": (1, 2, 3, 33)}),
     "once": Grid({"M": (64, 128, 640), "N": (8, 56, 64, 72, 1000)}, {"M": 64, "N": 8}),
 }
+GRIDS["softmax"] = Grid({"M": (1, 31, 32, 33, 64, 1000)})
 GRIDS["rmsnorm"] = Grid({"R": (1, 3, 4, 5, 8, 133, 527, 528, 529, 533, 2000)})
 GRIDS["rmsnorm_n16384"] = Grid({"R": (1, 2, 131, 132, 133, 264, 265, 500)})
 GRIDS["rmsnorm_n65536"] = Grid({"R": (1, 2, 65, 66, 67, 133, 200)})

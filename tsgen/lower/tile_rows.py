@@ -111,7 +111,7 @@ def _reduced(f: TileFunction, e: Call, argument: Expr) -> str:
         return part
     if e.function == "warp_rowsum" and x.down > 1:
         refuse(f"`warp_rowsum` over a tile of {x.rows}x{x.cols}, whose rows lie on some of the warps", f.work.span)
-    if e.function != "warp_rowsum" and x.across > 32:
+    if e.function != "warp_rowsum" and (x.across > 32 or x.across & (x.across - 1)):
         help = "let each warp reduce its part with `warp_rowsum`, and exchange the parts through shared memory"
         refuse(f"`{e.function}` over rows that lie on {x.across} threads", f.work.span, help)
     return f"across_lanes({op}, {part}, {min(x.across, 32)})"
