@@ -64,7 +64,7 @@ def async_load_kernel(
     # async_load.yaml:26 resources
     (ring_rows_layout,) = smem_layouts()
     smem = SmemAllocator()
-    ring_rows = smem.allocate_tensor(IO, ring_rows_layout, 16)
+    ring_rows = smem.allocate_tensor(IO, ring_rows_layout, 128)
     ring_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
 
     # async_load.yaml:29 ring: async_async
@@ -215,7 +215,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(Int32, (T,), 16, 1),
         fake(IO, (T, N), 16, 8),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(async_load_launch, *args, options=options)
 

@@ -78,7 +78,7 @@ def group_merge_kernel(
     ring_p_t_layout, ring_q_t_layout = smem_layouts()
     smem = SmemAllocator()
     ring_p_t = smem.allocate_tensor(IO, ring_p_t_layout.outer, 1024, swizzle=ring_p_t_layout.inner)
-    ring_q_t = smem.allocate_tensor(IO, ring_q_t_layout, 16)
+    ring_q_t = smem.allocate_tensor(IO, ring_q_t_layout, 128)
     pq_barriers = smem.allocate_array(Int64, 3 * STAGES, byte_alignment=8)
 
     # group_merge.yaml:44 pq: merge of ring_p, ring_q
@@ -263,7 +263,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (M, N), 16, 4),
         fake(IO, (M, N), 16, 4),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(group_merge_launch, *args, options=options)
 

@@ -65,7 +65,7 @@ def interleave_warp_kernel(
     # interleave_warp.yaml:31 resources
     (ring_t_layout,) = smem_layouts()
     smem = SmemAllocator()
-    ring_t = smem.allocate_tensor(IO, ring_t_layout, 16)
+    ring_t = smem.allocate_tensor(IO, ring_t_layout, 128)
     ring_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
 
     # interleave_warp.yaml:34 ring: async_async
@@ -210,7 +210,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (B, LANES, N), 16, 4),
         fake(IO, (B, LANES, N), 16, 4),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(interleave_warp_launch, *args, options=options)
 
