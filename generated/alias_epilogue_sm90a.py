@@ -38,7 +38,7 @@ STAGES = 4
 # derived
 AB_ARRIVALS = 8  # releases of one stage of ab: 8 warps
 AB_BYTES = (TILE_M * TILE_K + TILE_N * TILE_K) * 2  # one stage of ab
-TURN_ARRIVALS = 8  # releases of one stage of turn: 8 warps
+TURN_ARRIVALS = 256  # releases of one stage of turn: 32 threads x 8 warps
 AB_A_AT = 0  # bytes from the start; shares them with epi.c
 AB_B_AT = 65536
 DRAINED = 1  # named barrier drained
@@ -230,9 +230,7 @@ def alias_epilogue_kernel(
             if warp_idx % 8 == 0:
                 cute.arch.cp_async_bulk_wait_group(0, read=True)
             # alias_epilogue.yaml:90 turn.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                turn.consumer_release(turn_state)
+            turn.consumer_release(turn_state)
             turn_state.advance()
 
     # ---- alias_epilogue.yaml:93 task load: warp 8, 40 registers; schedule alias_epilogue.yaml:58

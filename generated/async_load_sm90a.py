@@ -35,7 +35,7 @@ LOAD_WARPS = 4
 STAGES = 4
 
 # derived
-RING_ARRIVALS = 8  # releases of one stage of ring: 8 warps
+RING_ARRIVALS = 256  # releases of one stage of ring: 32 threads x 8 warps
 THREADS = 384
 
 
@@ -97,9 +97,7 @@ def async_load_kernel(
             v = cute.make_rmem_tensor_like(ring_rows_from[None, None, None, ring_state.index])
             cute.autovec_copy(ring_rows_from[None, None, None, ring_state.index], v)
             # async_load.yaml:52 ring.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                ring.consumer_release(ring_state)
+            ring.consumer_release(ring_state)
             ring_state.advance()
             # async_load.yaml:53 y.write(j=j, v=v)
             y_to = tile_thread.partition_D(cute.local_tile(y, (TOKENS, WIDTH), (t, j)))

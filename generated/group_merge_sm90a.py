@@ -34,7 +34,7 @@ COLS = 32
 STAGES = 3
 
 # derived
-PQ_ARRIVALS = 4  # releases of one stage of pq: 4 warps
+PQ_ARRIVALS = 128  # releases of one stage of pq: 32 threads x 4 warps
 RING_P_BYTES = ROWS * COLS * 4  # one stage of ring_p
 THREADS = 192
 
@@ -140,9 +140,7 @@ def group_merge_kernel(
                             if column + e < N:
                                 y_to[e, i, 0] = sum_v[e, i, 0]
             # group_merge.yaml:68 pq.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive(pq_empty + pq_state.index)
+            cute.arch.mbarrier_arrive(pq_empty + pq_state.index)
             pq_state.advance()
 
     # ---- group_merge.yaml:71 task load_p: warp 4; schedule group_merge.yaml:47

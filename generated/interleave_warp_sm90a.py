@@ -37,7 +37,7 @@ LOADERS = LANES
 STAGES = 8
 
 # derived
-RING_ARRIVALS = 1  # releases of one stage of ring: 1 warp of each lane
+RING_ARRIVALS = 32  # releases of one stage of ring: 32 threads x 1 warp of each lane
 THREADS = 256
 
 
@@ -99,9 +99,7 @@ def interleave_warp_kernel(
             v = cute.make_rmem_tensor_like(ring_t_from[None, None, ring_state.index])
             cute.autovec_copy(ring_t_from[None, None, ring_state.index], v)
             # interleave_warp.yaml:59 ring.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                ring.consumer_release(ring_state)
+            ring.consumer_release(ring_state)
             ring_state.advance(4)
             # interleave_warp.yaml:60 y.write(j=j, v=v)
             y_to = tile_thread.partition_D(cute.local_tile(y[b, warp_, None], (WIDTH,), (j,)))
