@@ -38,7 +38,7 @@ STAGES = 4
 # derived
 AB_ARRIVALS = 8  # releases of one stage of ab: 8 warps
 AB_BYTES = (TILE_M * TILE_K + TILE_N * TILE_K) * 2  # one stage of ab
-TURN_ARRIVALS = 8  # releases of one stage of turn: 8 warps
+TURN_ARRIVALS = 256  # releases of one stage of turn: 32 threads x 8 warps
 AB_A_AT = 0  # bytes from the start; shares them with epi.c
 AB_B_AT = 65536
 DRAINED = 1  # named barrier drained
@@ -80,6 +80,14 @@ def mma(tiled_mma: cute.TiledMma, acc: cute.Tensor, a: cute.Tensor, b: cute.Tens
         cute.gemm(atom, acc, a[None, None, k_block], b[None, None, k_block], acc)
         atom.set(warpgroup.Field.ACCUMULATE, True)
     warpgroup.commit_group()
+
+
+def pack(to, x):
+    """x in the type of `to`, eight elements at a time: packed conversions of a whole fragment at once may spill."""
+    block = cute.make_layout(8)
+    for i in range(0, cute.size(x), 8):
+        part = cute.make_tensor(x.iterator + i, block).load()
+        cute.make_tensor(to.iterator + i, block).store(part.to(to.element_type))
 
 
 @cute.kernel
@@ -172,10 +180,10 @@ def alias_epilogue_kernel(
         ab_release = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
         turn_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
         # alias_epilogue.yaml:50 epi.put: stmatrix, four 8x8 blocks at a time
-        put_copy = cute.make_tiled_copy_C_atom(cute.make_copy_atom(warp.StMatrix8x8x16bOp(False, 4), IO), tiled_mma)
-        put_to = put_copy.get_slice(thread).partition_D(epi_c)
-        put_staged = cute.make_rmem_tensor(put_copy.get_slice(thread).partition_S(epi_c).shape[:3], IO)
-        put_slices = cute.make_tensor(acc_c.iterator, cute.make_layout((*put_staged.shape, 1)))
+        put_copy = cute.make_tiled_copy_C(
+            cute.make_copy_atom(warp.StMatrix8x8x16bOp(False, 4), IO), tiled_mma
+        ).get_slice(thread)
+        put_to = put_copy.partition_D(epi_c)
         # alias_epilogue.yaml:69 work_tile_loop
         for tile in cutlass.range(cluster, cluster_tiles, clusters, unroll=1):
             m, n = tile_coord(tile, m_tiles, n_tiles)
@@ -208,8 +216,9 @@ def alias_epilogue_kernel(
             # alias_epilogue.yaml:85 drained.sync()
             cute.arch.barrier(barrier_id=DRAINED, number_of_threads=256)
             # alias_epilogue.yaml:86 epi.put()
-            put_staged.store(put_slices[None, None, None, 0].load().to(IO))
-            cute.copy(put_copy, put_staged, put_to[None, None, None, 0])
+            put_staged = cute.make_rmem_tensor_like(acc_c, IO)
+            pack(put_staged, acc_c)
+            cute.copy(put_copy, put_copy.retile(put_staged), put_to[None, None, None, 0])
             cute.arch.fence_proxy("async.shared", space="cta")  # read next through the async proxy
             # alias_epilogue.yaml:87 staged.sync()
             cute.arch.barrier(barrier_id=STAGED, number_of_threads=256)
@@ -221,9 +230,7 @@ def alias_epilogue_kernel(
             if warp_idx % 8 == 0:
                 cute.arch.cp_async_bulk_wait_group(0, read=True)
             # alias_epilogue.yaml:90 turn.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                turn.consumer_release(turn_state)
+            turn.consumer_release(turn_state)
             turn_state.advance()
 
     # ---- alias_epilogue.yaml:93 task load: warp 8, 40 registers; schedule alias_epilogue.yaml:58
@@ -345,7 +352,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (N, K), 16, 8),
         fake(IO, (M, N), 16, 8),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(alias_epilogue_launch, *args, options=options)
 

@@ -35,7 +35,7 @@ LOAD_WARPS = 4
 STAGES = 4
 
 # derived
-RING_ARRIVALS = 8  # releases of one stage of ring: 8 warps
+RING_ARRIVALS = 256  # releases of one stage of ring: 32 threads x 8 warps
 THREADS = 384
 
 
@@ -64,7 +64,7 @@ def async_load_kernel(
     # async_load.yaml:26 resources
     (ring_rows_layout,) = smem_layouts()
     smem = SmemAllocator()
-    ring_rows = smem.allocate_tensor(IO, ring_rows_layout, 16)
+    ring_rows = smem.allocate_tensor(IO, ring_rows_layout, 128)
     ring_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
 
     # async_load.yaml:29 ring: async_async
@@ -97,9 +97,7 @@ def async_load_kernel(
             v = cute.make_rmem_tensor_like(ring_rows_from[None, None, None, ring_state.index])
             cute.autovec_copy(ring_rows_from[None, None, None, ring_state.index], v)
             # async_load.yaml:52 ring.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                ring.consumer_release(ring_state)
+            ring.consumer_release(ring_state)
             ring_state.advance()
             # async_load.yaml:53 y.write(j=j, v=v)
             y_to = tile_thread.partition_D(cute.local_tile(y, (TOKENS, WIDTH), (t, j)))
@@ -215,7 +213,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(Int32, (T,), 16, 1),
         fake(IO, (T, N), 16, 8),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(async_load_launch, *args, options=options)
 

@@ -321,7 +321,6 @@ def attention_kernel(
         thread = tid % 128
         # of every 8 columns, the first
         thread_col = thread % 4 * 2
-        lane = tid % 32
         # attention.yaml:97 acc.row_max
         acc_row_max = cute.make_rmem_tensor(2, Float32)
         # attention.yaml:98 acc.row_sum

@@ -103,7 +103,7 @@ def row_of(r):
 # gemm_residual.yaml:51 acc.add
 @cute.jit
 def acc_add(acc_c: cute.Tensor, acc_r: cute.Tensor):
-    """c = acc.c + acc.r"""
+    """c = c + r"""
     c_ = by_row(acc_c)
     r_ = by_row(acc_r)
     for c in columns(c_):
@@ -434,7 +434,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (M, N), 16, 8),
         fake(IO, (M, N), 16, 2),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(gemm_residual_launch, *args, options=options)
 

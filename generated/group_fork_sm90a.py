@@ -365,7 +365,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (M, N), 16, 2),
         fake(IO, (M, K), 16, 8),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(group_fork_launch, *args, options=options)
 

@@ -34,7 +34,7 @@ COLS = 32
 STAGES = 3
 
 # derived
-PQ_ARRIVALS = 4  # releases of one stage of pq: 4 warps
+PQ_ARRIVALS = 128  # releases of one stage of pq: 32 threads x 4 warps
 RING_P_BYTES = ROWS * COLS * 4  # one stage of ring_p
 THREADS = 192
 
@@ -78,7 +78,7 @@ def group_merge_kernel(
     ring_p_t_layout, ring_q_t_layout = smem_layouts()
     smem = SmemAllocator()
     ring_p_t = smem.allocate_tensor(IO, ring_p_t_layout.outer, 1024, swizzle=ring_p_t_layout.inner)
-    ring_q_t = smem.allocate_tensor(IO, ring_q_t_layout, 16)
+    ring_q_t = smem.allocate_tensor(IO, ring_q_t_layout, 128)
     pq_barriers = smem.allocate_array(Int64, 3 * STAGES, byte_alignment=8)
 
     # group_merge.yaml:44 pq: merge of ring_p, ring_q
@@ -140,9 +140,7 @@ def group_merge_kernel(
                             if column + e < N:
                                 y_to[e, i, 0] = sum_v[e, i, 0]
             # group_merge.yaml:68 pq.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive(pq_empty + pq_state.index)
+            cute.arch.mbarrier_arrive(pq_empty + pq_state.index)
             pq_state.advance()
 
     # ---- group_merge.yaml:71 task load_p: warp 4; schedule group_merge.yaml:47
@@ -263,7 +261,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (M, N), 16, 4),
         fake(IO, (M, N), 16, 4),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(group_merge_launch, *args, options=options)
 

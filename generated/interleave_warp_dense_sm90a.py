@@ -37,8 +37,8 @@ LOADERS = 1
 STAGES = 8
 
 # derived
-RING_ARRIVALS = 1  # releases of one stage of ring: 1 warp
-DONE_ARRIVALS = 1  # releases of one stage of done: 1 warp
+RING_ARRIVALS = 32  # releases of one stage of ring: 32 threads x 1 warp
+DONE_ARRIVALS = 32  # releases of one stage of done: 32 threads x 1 warp
 THREADS = 192
 
 
@@ -66,7 +66,7 @@ def interleave_warp_kernel(
     # interleave_warp.yaml:31 resources
     (ring_t_layout,) = smem_layouts()
     smem = SmemAllocator()
-    ring_t = smem.allocate_tensor(IO, ring_t_layout, 16)
+    ring_t = smem.allocate_tensor(IO, ring_t_layout, 128)
     ring_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
     done_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
 
@@ -168,14 +168,10 @@ def interleave_warp_kernel(
                 # interleave_warp.yaml:65 done.wait()
                 done.consumer_wait(done_state)
                 # interleave_warp.yaml:65 ring.release()
-                cute.arch.sync_warp()  # every lane is done before one lane releases
-                with cute.arch.elect_one():
-                    ring.consumer_release(ring_release)
+                ring.consumer_release(ring_release)
                 ring_release.advance()
                 # interleave_warp.yaml:65 done.release()
-                cute.arch.sync_warp()  # every lane is done before one lane releases
-                with cute.arch.elect_one():
-                    done.consumer_release(done_state)
+                done.consumer_release(done_state)
                 done_state.advance()
 
 
@@ -245,7 +241,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (B, LANES, N), 16, 4),
         fake(IO, (B, LANES, N), 16, 4),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(interleave_warp_launch, *args, options=options)
 

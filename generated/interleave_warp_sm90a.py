@@ -37,7 +37,7 @@ LOADERS = LANES
 STAGES = 8
 
 # derived
-RING_ARRIVALS = 1  # releases of one stage of ring: 1 warp of each lane
+RING_ARRIVALS = 32  # releases of one stage of ring: 32 threads x 1 warp of each lane
 THREADS = 256
 
 
@@ -65,7 +65,7 @@ def interleave_warp_kernel(
     # interleave_warp.yaml:31 resources
     (ring_t_layout,) = smem_layouts()
     smem = SmemAllocator()
-    ring_t = smem.allocate_tensor(IO, ring_t_layout, 16)
+    ring_t = smem.allocate_tensor(IO, ring_t_layout, 128)
     ring_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
 
     # interleave_warp.yaml:34 ring: async_async
@@ -99,9 +99,7 @@ def interleave_warp_kernel(
             v = cute.make_rmem_tensor_like(ring_t_from[None, None, ring_state.index])
             cute.autovec_copy(ring_t_from[None, None, ring_state.index], v)
             # interleave_warp.yaml:59 ring.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                ring.consumer_release(ring_state)
+            ring.consumer_release(ring_state)
             ring_state.advance(4)
             # interleave_warp.yaml:60 y.write(j=j, v=v)
             y_to = tile_thread.partition_D(cute.local_tile(y[b, warp_, None], (WIDTH,), (j,)))
@@ -210,7 +208,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (B, LANES, N), 16, 4),
         fake(IO, (B, LANES, N), 16, 4),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(interleave_warp_launch, *args, options=options)
 

@@ -30,7 +30,7 @@ N = 128
 STEPS = 5
 
 # derived
-BUF_ARRIVALS = 4  # releases of one stage of buf: 4 warps
+BUF_ARRIVALS = 128  # releases of one stage of buf: 32 threads x 4 warps
 THREADS = 256
 
 
@@ -145,9 +145,7 @@ def ping_pong_kernel(
                 y_to = tile_thread.partition_D(y[b, None])
                 cute.autovec_copy(v_tile, y_to)
             # ping_pong.yaml:43 buf.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                buf.consumer_release(buf_state)
+            buf.consumer_release(buf_state)
             buf_state.advance()
 
 

@@ -38,7 +38,7 @@ RING_A_ARRIVALS = 4  # releases of one stage of ring_a: 4 warps
 RING_A_BYTES = TILE_M * TILE_K * 2  # one stage of ring_a
 RING_B_ARRIVALS = 4  # releases of one stage of ring_b: 4 warps
 RING_B_BYTES = TILE_N * TILE_K * 2  # one stage of ring_b
-READY_ARRIVALS = 4  # releases of one stage of ready: 4 warps
+READY_ARRIVALS = 128  # releases of one stage of ready: 32 threads x 4 warps
 THREADS = 192
 
 
@@ -189,9 +189,7 @@ def split_consumer_kernel(
             ring_b.consumer_release(ring_b_release)
             ring_b_release.advance()
             # split_consumer.yaml:70 ready.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                ready.consumer_release(ready_state)
+            ready.consumer_release(ready_state)
             ready_state.advance()
         # split_consumer.yaml:71 d.write()
         store_pairs(
@@ -332,7 +330,7 @@ def compile(options="--enable-tvm-ffi"):
         fake(IO, (N, K), 16, 8),
         fake(IO, (M, N), 16, 2),
         Int32(0),
-        make_fake_stream(use_tvm_ffi_env_stream=True),
+        make_fake_stream(use_tvm_ffi_env_stream="tvm-ffi" in options),
     )
     return cute.compile(split_consumer_launch, *args, options=options)
 
