@@ -32,23 +32,16 @@ def arrival_count(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Find
     """
     for resource, pipeline in _pipelined(kernel):
         counts = derived.arrivals[resource.name]
-        if uses.parties(resource.name, "commit"):
-            yield from _count(resource, pipeline, "producer_group", pipeline.producer_group, counts.full, counts.why_full)
-        if uses.parties(resource.name, "release"):
-            yield from _count(
-                resource, pipeline, "consumer_group", pipeline.consumer_group, counts.empty, counts.why_empty
-            )
-
-
-def _count(
-    resource: Resource, pipeline: Pipeline, key: str, written: int | None, expected: int, why: str
-) -> Iterator[Finding]:
-    if written is not None and written != expected:
-        yield Finding(
-            f"`{key}` of `{resource.name}` is {written}, expected {expected} = {why}",
-            pipeline.spans.get(key, pipeline.span),
-            f"write {expected}, or leave it out",
-        )
+        for key, written, expected, why, method in (
+            ("producer_group", pipeline.producer_group, counts.full, counts.why_full, "commit"),
+            ("consumer_group", pipeline.consumer_group, counts.empty, counts.why_empty, "release"),
+        ):
+            if written is not None and written != expected and uses.parties(resource.name, method):
+                yield Finding(
+                    f"`{key}` of `{resource.name}` is {written}, expected {expected} = {why}",
+                    pipeline.spans.get(key, pipeline.span),
+                    f"write {expected}, or leave it out",
+                )
 
 
 @check("TS311", "several-tma-warps")

@@ -152,7 +152,14 @@ class Shapes:
         return tuple(found)
 
     def _compared(self, st: State, agent: Agent, a: int, test: Test) -> list[int]:
-        found = [] if test.form is None else [self._least(st, agent, a, test.form) + test.loop * st.iteration[a]]
+        """What a test compares with zero. A number that the loop carries away from zero will not come back."""
+        found = []
+        if test.form is not None:
+            low, exact, _ = self.runner.bounds(st, test.form, st.tile[a], agent.cta)
+            value = low + test.loop * st.iteration[a]
+            if exact is not None and value * test.loop > 0:
+                value = 1 if value > 0 else -1
+            found.append(value)
         for part in test.parts:
             found += self._compared(st, agent, a, part)
         return found

@@ -108,11 +108,11 @@ class Story:
         for index, value in self.fixed.items():
             if index not in queues and self.system.symbols.unknowns[index].number is None:
                 values.setdefault(self.system.symbols.unknowns[index].label, []).append((0, str(value)))
+        counted = []
         for label, found in values.items():
             numbers = list(dict.fromkeys(v for _, v in found))
-            parts.insert(
-                0, f"{label} = {numbers[0]}" if len(numbers) == 1 else f"{label} = {', '.join(numbers)} in turn"
-            )
+            counted.append(f"{label} = {', '.join(numbers)}" + (" in turn" if len(numbers) > 1 else ""))
+        parts = counted + parts
         if tiles is not None:
             parts.append(f"{tiles} tile{'' if tiles == 1 else 's'}")
         if len(parts) > 5:
