@@ -9,7 +9,7 @@ from tsgen.derive.storage import find_field, window_bytes
 from tsgen.derive.unfold import Env, Node, calls, constant, unfold, work_env
 from tsgen.model.expr import Placed, Ref
 from tsgen.model.kernel import Kernel, Task, TaskInstance, Work
-from tsgen.model.ops import OPS, accesses, copies
+from tsgen.model.ops import OPS, Access, accesses, copies
 from tsgen.model.steps import CallStep
 
 Party = tuple[Task, TaskInstance]
@@ -45,6 +45,14 @@ class Uses:
     dst: dict[str, dict[str, None]] = field(default_factory=dict)
     written: dict[str, set[str]] = field(default_factory=dict)  # task -> what it writes, in place included
     programs: dict[tuple[str, int], tuple[Node, ...]] = field(default_factory=dict)
+    _accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)  # by identity of the work
+
+    def accesses(self, work: Work) -> tuple[Access, ...]:
+        """What a work reads and writes, remembered."""
+        found = self._accesses.get(id(work))
+        if found is None:
+            found = self._accesses[id(work)] = tuple(accesses(work))
+        return found
 
     def parties(self, resource: str, method: str, instance: int = 0) -> list[Party]:
         return self.methods.get((resource, instance, method), [])
@@ -102,7 +110,7 @@ def _work(kernel: Kernel, u: Uses, party: Party, node: Node, work: Work, pending
         side[task.name].setdefault(work.owner)
     if pairs:
         u.pair.add(work.owner)
-    for access in accesses(work):
+    for access in u.accesses(work):
         ref = access.ref
         if access.mode == "write":
             u.written.setdefault(task.name, set()).add(ref.resource or ref.name)

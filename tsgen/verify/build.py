@@ -8,7 +8,6 @@ from tsgen.derive.model import Derived
 from tsgen.derive.unfold import Node, calls, work_env
 from tsgen.derive.uses import Uses, cluster_size
 from tsgen.model.kernel import Kernel, Resource, Task, TaskInstance
-from tsgen.model.ops import accesses
 from tsgen.model.steps import CallStep
 from tsgen.verify.machine import Agent, BarrierInfo, Ring, System
 from tsgen.verify.regions import Layout, box_of, warp_box
@@ -179,7 +178,7 @@ class Builder:
             if elected(self.kernel, work):
                 return True
             env = work_env(self.kernel, node, work)
-            for access in accesses(work):
+            for access in self.uses.accesses(work):
                 owner = self.kernel.resources.get(access.ref.resource or "")
                 if owner is None or owner.kind != "smem":
                     continue

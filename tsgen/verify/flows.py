@@ -10,7 +10,6 @@ from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Span
 from tsgen.model.expr import Name, Placed, names, walk
 from tsgen.model.kernel import Kernel, Work
-from tsgen.model.ops import accesses
 from tsgen.model.steps import CallStep, DomainLoop, Guard, TileLoop, When
 
 Origin = tuple[str, Span]  # a resource or tensor, and where it was read
@@ -30,34 +29,41 @@ def flows(kernel: Kernel, uses: Uses) -> Iterator[Flow]:
     for program in uses.programs.values():
         found: list[Flow] = []
         state: dict[str, dict[str, Span]] = {}  # register field or token -> origins
-        _block(kernel, program, state, found, False)
+        _block(kernel, uses, program, state, found, False)
         yield from found
 
 
 def _block(
-    kernel: Kernel, nodes: tuple[Node, ...], state: dict[str, dict[str, Span]], found: list[Flow], weak: bool
+    kernel: Kernel,
+    uses: Uses,
+    nodes: tuple[Node, ...],
+    state: dict[str, dict[str, Span]],
+    found: list[Flow],
+    weak: bool,
 ) -> None:
     for node in nodes:
         match node.step:
             case CallStep():
-                _call(kernel, node, state, found, weak)
+                _call(kernel, uses, node, state, found, weak)
             case DomainLoop() | TileLoop():
                 for _ in range(2):  # once more for what is carried from one iteration to the next
-                    _block(kernel, node.body, state, found, weak)
+                    _block(kernel, uses, node.body, state, found, weak)
             case Guard() | When():
-                _block(kernel, node.body, state, found, True)
+                _block(kernel, uses, node.body, state, found, True)
             case _:
-                _block(kernel, node.body, state, found, weak)
+                _block(kernel, uses, node.body, state, found, weak)
 
 
-def _call(kernel: Kernel, node: Node, state: dict[str, dict[str, Span]], found: list[Flow], weak: bool) -> None:
+def _call(
+    kernel: Kernel, uses: Uses, node: Node, state: dict[str, dict[str, Span]], found: list[Flow], weak: bool
+) -> None:
     step = node.step
     assert isinstance(step, CallStep)
     work = kernel.work(step.target, step.method) if step.kind == "work" else None
     if work is None:
         return
     sources: dict[str, Span] = {}
-    for access in accesses(work):
+    for access in uses.accesses(work):
         if access.mode == "read":
             ref = access.ref
             if ref.resource is not None and kernel.resources[ref.resource].kind == "rmem":
@@ -66,7 +72,7 @@ def _call(kernel: Kernel, node: Node, state: dict[str, dict[str, Span]], found: 
                 sources[ref.resource or ref.name] = step.span
     for name in _tokens(work, step):
         sources.update(state.get(name, {}))
-    for access in accesses(work):
+    for access in uses.accesses(work):
         if access.mode != "write":
             continue
         ref = access.ref

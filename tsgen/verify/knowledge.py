@@ -147,7 +147,8 @@ class Knowledge:
         for a in self.agents:
             for engine in st.engines[a]:
                 masks += engine
-        return [every ^ int("".join(pick(f"{m:0{width}b}1")), 2) for m in masks]
+        nothing = every ^ int("".join(pick("0" * width + "1")), 2)  # what an empty mask misses
+        return [every ^ int("".join(pick(f"{m:0{width}b}1")), 2) if m else nothing for m in masks]
 
     def _forget(
         self, st: State, lost: list[int], universe: list[Slot], events: dict[Slot, int], rows: list[Row]

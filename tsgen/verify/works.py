@@ -12,7 +12,7 @@ from tsgen.derive.uses import cta_group, peer_axis, tx_bytes
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
 from tsgen.model.expr import Ref, children, names
 from tsgen.model.kernel import CopyArg, Field, Resource, Work
-from tsgen.model.ops import OPS, Access, accesses, copies
+from tsgen.model.ops import OPS, Access, copies
 from tsgen.model.steps import CallStep
 from tsgen.verify.build import Builder
 from tsgen.verify.machine import (
@@ -68,7 +68,7 @@ class Works:
         for node in calls(program):
             assert isinstance(node.step, CallStep)
             work = self.kernel.work(node.step.target, node.step.method) if node.step.kind == "work" else None
-            for access in accesses(work) if work is not None else ():
+            for access in self.b.uses.accesses(work) if work is not None else ():
                 if access.engine in _ASYNC_REGISTERS and self._kind(access.ref) == "rmem":
                     self.registers.add((access.ref.resource or "", access.ref.name))
 
@@ -98,7 +98,7 @@ class Works:
         self._brackets(work, node, ref)
         if idle:
             return
-        found = list(accesses(work))
+        found = self.b.uses.accesses(work)
         for access in found:
             if access.ref.resource is None and access.ref.name in self.after_grid and self.system.pdl:
                 self._emit(GRID_NEEDED, access.ref.name, ref)
@@ -168,7 +168,7 @@ class Works:
         env = work_env(self.kernel, node, work)
         if work.owner in self.kernel.resources:
             wanted[work.owner, node.instance] = work.role == "producer"
-        for access in accesses(work):
+        for access in self.b.uses.accesses(work):
             owner = access.ref.resource
             if owner is not None:
                 instance = self._instance(work, access.ref, node, env)
@@ -347,7 +347,7 @@ class Works:
 
     def _own_rows(self, work: Work, node: Node) -> bool:
         """Whether the windows of two warps are disjoint."""
-        for access in accesses(work):
+        for access in self.b.uses.accesses(work):
             owner: Resource | None = self.kernel.resources.get(access.ref.resource or "")
             if owner is not None and owner.kind in ("smem", "tmem"):
                 field = root(self.kernel, owner.fields[access.ref.name])
