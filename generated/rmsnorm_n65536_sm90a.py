@@ -275,7 +275,7 @@ def rmsnorm_launch(
     R = x.shape[0]
     blocks = cute.ceil_div(R, ROWS)
     rmsnorm_kernel(tma_x, x_tma, weight, y, eps, io).launch(
-        grid=(cute.round_up(PARTS, PARTS), cutlass.min(blocks, sms // PARTS), 1),
+        grid=(PARTS, cutlass.min(blocks, sms // PARTS), 1),
         block=(THREADS, 1, 1),
         cluster=(PARTS, 1, 1),
         min_blocks_per_mp=1,  # without it ptxas ignores setmaxnreg

@@ -8,6 +8,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.program import Launch
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import cluster_size, cluster_text, clustered, tile_count
+from tsgen.model.algebra import canonical
 
 
 def lower_launch(b: Builder, persistent: bool) -> Launch:
@@ -40,7 +41,8 @@ def lower_launch(b: Builder, persistent: bool) -> Launch:
         for a in kernel.launch.axes:
             n = extents[a.name]
             c = cluster_text(b, a)
-            sizes.append(f"cute.round_up({n}, {c})" if a.cluster > 1 else n)
+            whole = canonical(a.extent, kernel.env).multiple_of(a.cluster)
+            sizes.append(n if whole else f"cute.round_up({n}, {c})")
         grid = tuple([*sizes, "1", "1"][:3])  # type: ignore[assignment]
         cluster = tuple([*(cluster_text(b, a) for a in kernel.launch.axes), "1", "1"][:3]) if clustered(b) else None  # type: ignore[assignment]
     lets: list[tuple[str, str]] = []

@@ -94,7 +94,8 @@ def spread(s: TaskState, w: Work, shape: Shape) -> Spread:
     while vector > 1 and not _fits(rows, cols, vector, threads):
         vector //= 2
     if not _fits(rows, cols, vector, threads):
-        refuse(f"a tile of {rows}x{cols}, which does not spread evenly over {threads} threads", w.span)
+        help = "a register field whose columns each thread holds is marked `rowwise: true`"
+        refuse(f"a tile of {rows}x{cols}, which does not spread evenly over {threads} threads", w.span, help)
     across = min(threads, cols // vector)
     s.spreads[key] = Spread(
         thread=s.names.new("tile_thread"),
