@@ -153,7 +153,7 @@ def transaction_bytes(kernel: Kernel, u: Uses, resource: Resource) -> int:
 
 def _bracket(u: Uses, resource: str) -> int:
     for brackets in u.bracket_bytes.get(resource, {}).values():
-        for n in brackets:
+        for n, _ in brackets:
             if n:
                 return n
     return 0

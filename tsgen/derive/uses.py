@@ -7,6 +7,7 @@ from math import prod
 
 from tsgen.derive.storage import find_field, window_bytes
 from tsgen.derive.unfold import Env, Node, calls, constant, unfold, work_env
+from tsgen.diagnostics import Span
 from tsgen.model.expr import Placed, Ref
 from tsgen.model.kernel import Kernel, Task, TaskInstance, Work
 from tsgen.model.ops import OPS, Access, accesses, copies
@@ -29,13 +30,13 @@ class Uses:
     """Facts of the schedules. Lists keep the order of the tasks and have no duplicates.
 
     `methods`: (resource, instance, method) -> parties that have such a step (a group's step counts for each member).
-    `bracket_bytes`: resource -> party -> bytes written through the transaction engine before each of its commits.
+    `bracket_bytes`: resource -> party -> bytes written through the transaction engine before each commit, and where.
     `engines`: root field -> engines that touch it. `pair`: resources used by 2-CTA MMAs. `barriers`: (name, instance)
     -> parties. `src`, `dst`: task -> resources and tensors it consumes and produces.
     """
 
     methods: dict[tuple[str, int, str], list[Party]] = field(default_factory=dict)
-    bracket_bytes: dict[str, dict[tuple[str, int], list[int]]] = field(default_factory=dict)
+    bracket_bytes: dict[str, dict[tuple[str, int], list[tuple[int, Span]]]] = field(default_factory=dict)
     engines: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     ops: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     pair: set[str] = field(default_factory=set)
@@ -97,7 +98,9 @@ def _pipeline_step(kernel: Kernel, u: Uses, party: Party, node: Node, pending: d
             (u.dst if side == "producer" else u.src)[party[0].name].setdefault(target)
         if step.method == "commit":
             n = pending.pop((target, node.instance), 0)
-            u.bracket_bytes.setdefault(target, {}).setdefault((party[0].name, party[1].index), []).append(n)
+            u.bracket_bytes.setdefault(target, {}).setdefault((party[0].name, party[1].index), []).append(
+                (n, step.span)
+            )
 
 
 def _work(kernel: Kernel, u: Uses, party: Party, node: Node, work: Work, pending: dict[tuple[str, int], int]) -> None:

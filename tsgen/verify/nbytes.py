@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
-from tsgen.diagnostics import Finding, check
+from tsgen.diagnostics import Finding, Related, Span, check
 from tsgen.model.kernel import Kernel, Pipeline, Resource
 from tsgen.model.pipelines import PIPELINES
 from tsgen.verify.spread import role_only
@@ -51,10 +51,19 @@ def bytes_differ(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Findi
             continue
         if any(resource.name in g.members for g in kernel.groups.values() if g.mode == "fork"):
             continue
-        found = {n for brackets in uses.bracket_bytes.get(resource.name, {}).values() for n in brackets}
+        found: dict[int, Span] = {}
+        for brackets in uses.bracket_bytes.get(resource.name, {}).values():
+            for n, span in brackets:
+                found.setdefault(n, span)
         if len(found) > 1:
-            numbers = ", ".join(str(n) for n in sorted(found))
-            yield Finding(f"`{resource.name}` is committed with {numbers} bytes: expected one number", p.span)
+            expected = derived.tx_bytes[resource.name] // (2 if resource.name in uses.pair else 1)
+            odd = next(n for n in found if n != expected)
+            yield Finding(
+                f"`{resource.name}` is committed with {odd} bytes here, elsewhere with {expected}: expected one number",
+                found[odd],
+                "make the same copies between every acquire and its commit",
+                tuple(Related(f"with {n} bytes", span) for n, span in found.items() if n != odd),
+            )
 
 
 @check("TS322", "bytes-per-warp")

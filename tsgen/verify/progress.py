@@ -98,12 +98,15 @@ def arrival_in_wrong_phase(story: Story) -> Finding:
             f"{story.who(p.agent)} can arrive at {name} for phase {p.data[0]} before phase {p.data[0] - 1} is "
             f"complete{_ends(story)}: nothing orders the two, and the arrival is counted there"
         )
-    others = tuple(
-        Related(f"{story.who(a)} arrives at it here", story.span(r))
+    others = [
+        Related(f"{story.task(a)} arrives at it here", story.span(r))
         for a, r, _ in story.suppliers(p.barrier, p.data[0])
-        if r != p.ref
-    )[:2]
-    return Finding(words, story.span(p.ref), None, tuple(dict.fromkeys(others)), story.timeline())
+        if story.span(r) != story.span(p.ref)
+    ]
+    resource = story.system.kernel.resources[b.resource]
+    if resource.threads is not None:
+        others.insert(0, Related(f"{b.need} threads are written here", resource.spans.get("threads", resource.span)))
+    return Finding(words, story.span(p.ref), None, tuple(dict.fromkeys(others))[:3], story.timeline())
 
 
 @error("TS404", "unbalanced")
@@ -161,20 +164,26 @@ def stage_not_held(story: Story) -> Finding:
     """
     p = story.problem
     step = story.step(p.ref)
-    side = {
-        "unacquired": "the stage is not acquired",
-        "unwaited": "the stage has not been waited for",
-        "unfilled": "nothing tells it that the stage has been filled",
-        "unemptied": "nothing tells it that the stage has been released",
+    name = story.ring(p.data[0])
+    side, help = {
+        "unacquired": (f"the stage of {name} is not acquired", "acquire it first"),
+        "unwaited": (f"the stage of {name} has not been waited for", "wait for it first"),
+        "unfilled": (
+            f"nothing tells it that the stage of {name} has been filled",
+            "wait for the stage, or for something that its producer signals after filling it",
+        ),
+        "unemptied": (
+            f"nothing tells it that the stage of {name} has been released",
+            "acquire the stage before filling it",
+        ),
     }[p.kind]
-    help = {
-        "unacquired": "acquire it first",
-        "unwaited": "wait for it first",
-        "unfilled": "wait for the stage, or for something that its producer signals after filling it",
-        "unemptied": "acquire the stage before filling it",
-    }[p.kind]
+    methods = ("acquire", "commit") if p.kind in ("unacquired", "unemptied") else ("wait", "release")
     return Finding(
-        f"`{step.text}` of {story.who(p.agent)}{_ends(story)}: {side}", step.span, help, (), story.timeline()
+        f"`{step.text}` of {story.who(p.agent)}{_ends(story)}: {side}",
+        step.span,
+        help,
+        story.places(p.agent, p.data[0], methods, step.span),
+        story.timeline(),
     )
 
 

@@ -56,7 +56,7 @@ def _words(story: Story, what: str) -> Finding:
         f"race on {what}{' ' + when if when else ''}: {pair}, {mine}; {missing}",
         story.span(p.ref),
         help,
-        (Related("the other access", story.span(p.other_ref)),),
+        (Related("the other access", story.span(p.other_ref)), *story.handovers()),
         story.timeline(),
     )
 

@@ -183,12 +183,13 @@ class Runner(Questions):
         p = position[slots[0]]
         stage, phase = p % stages, p // stages
         if own >= 0 and position[own] <= p:
-            return self._fail("unacquired" if lag else "unwaited", a, ref)
+            return self._fail("unacquired" if lag else "unwaited", a, ref, data=(self.system.slot_ring[own],))
         if opposite >= 0:
             b = opposite + stage
             done = st.done[b] + lag
             if done <= phase or not known[a] & (st.value[b] if done == phase + 1 else st.previous[b]):
-                return self._fail("unemptied" if lag else "unfilled", a, ref, b, data=(phase,))
+                ring = self.system.slot_ring[slots[0]]
+                return self._fail("unemptied" if lag else "unfilled", a, ref, b, data=(ring,))
         mask = known[a] | st.twin[a]
         if carry == CARRY_UMMA:
             for token in st.engines[a][TCGEN05]:
@@ -291,13 +292,15 @@ class Runner(Questions):
         for kind, one, two, base, stages in ins[1]:
             if kind in (PRODUCE, CONSUME):
                 if position[one] <= position[two]:
-                    return self._fail("unacquired" if kind == PRODUCE else "unwaited", a, ins[2])
+                    ring = self.system.slot_ring[one]
+                    return self._fail("unacquired" if kind == PRODUCE else "unwaited", a, ins[2], data=(ring,))
                 continue
             p = position[one]
             phase, b = p // stages - two, base + p % stages
             done = st.done[b]
             if done <= phase or not st.known[a] & (st.value[b] if done == phase + 1 else st.previous[b]):
-                return self._fail("unacquired" if two == PROXY_PRODUCER else "unwaited", a, ins[2], b)
+                ring = self.system.slot_ring[one]
+                return self._fail("unacquired" if two == PROXY_PRODUCER else "unwaited", a, ins[2], b, data=(ring,))
         return NEXT
 
     def _complete(self, a: int, ins: Instruction) -> int:

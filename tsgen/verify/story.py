@@ -27,6 +27,7 @@ from tsgen.verify.state import Decision, Problem, State
 
 ROWS = 10  # of a timeline
 COLUMNS = 4
+PLACES = 6  # related places of a race
 _SHOWN = {WAIT, ARRIVE, ACCESS, COMPLETE, NAMED_ARRIVE, NAMED_WAIT, GRID_WAIT, GRID_LAUNCH}
 
 
@@ -156,6 +157,36 @@ class Story:
         pipeline = self.system.kernel.resources[info.resource].pipeline
         return pipeline.num_stages if pipeline is not None else 1
 
+    def ring(self, index: int) -> str:
+        """The name of a ring, with its index where its resource has several."""
+        ring = self.system.rings[index]
+        each = self.system.kernel.resources[ring.resource].each
+        return ring.resource if each is None else f"{ring.resource}[{ring.instance}]"
+
+    def places(self, a: int, ring: int, methods: tuple[str, ...], but: Span) -> tuple[Related, ...]:
+        """Where an agent's task does steps on a ring."""
+        found = {self.span(r): self.step(r).text for r in self.steps_of(a, self.system.rings[ring].resource, methods)}
+        return tuple(Related(f"`{text}` of {self.task(a)}", span) for span, text in found.items() if span != but)[:3]
+
+    def handovers(self) -> tuple[Related, ...]:
+        """Steps that could order the two accesses of a race: what hands the memory on, and what completes an engine."""
+        p = self.problem
+        found: dict[Span, str] = {}
+        cells = [c for c in p.data[4:6] if c >= 0]
+        resources = {self.system.fields[self.system.cell_field[c]].resource for c in cells}
+        for a, engine, methods in (
+            (p.other, p.data[3], ("release", "commit")),
+            (p.agent, p.data[2], ("acquire", "wait")),
+        ):
+            for resource in sorted(resources):
+                for r in self.steps_of(a, resource, methods):
+                    found.setdefault(self.span(r), f"`{self.step(r).text}` of {self.task(a)}")
+            for ins in self.system.agents[a].code:
+                if ins[0] == COMPLETE and abs(ins[1]) == engine:
+                    found.setdefault(self.span(ins[-1]), f"`{self.step(ins[-1]).text}` of {self.task(a)}")
+        known = (self.span(p.ref), self.span(p.other_ref))
+        return tuple(Related(text, span) for span, text in found.items() if span not in known)[:PLACES]
+
     def steps_of(self, a: int, resource: str, methods: tuple[str, ...]) -> list[int]:
         """Steps of an agent with those methods on a resource, in the order of the methods."""
         members = {resource, *(g.name for g in self.system.kernel.groups.values() if resource in g.members)}
@@ -192,10 +223,14 @@ class Story:
             head = f"{self.task(a)} waits at {self.line(ins[-1])} for {self.wanted(info)}"
             if not owing:
                 sentences.append(f"{head}, {self._short(b, phase)}")
+                for x, r in dict.fromkeys((x, r) for x, r, _ in self.suppliers(b, phase)):
+                    related.append(Related(f"`{self.step(r).text}` of {self.task(x)}", self.span(r)))
                 break
             blocked = [(x, r) for x, r in owing if self.state.pc[x] >= 0]
             x, r = next((p for p in blocked if self.task(p[0]) in names), (blocked or owing)[0])
             related.append(Related(f"{verb} here by {self.task(x)}", self.span(r)))
+            more = [q for q in owing if q[0] == x and self.span(q[1]) != self.span(r)]
+            related += [Related(f"`{self.step(q).text}` of {self.task(x)}", self.span(q)) for _, q in more]
             sentences.append(f"{head} ({verb} at {self.line(r)} by {self.task(x)})")
             if self.state.pc[x] < 0:
                 sentences.append(f"{self.task(x)} has ended")
