@@ -17,7 +17,7 @@ from tsgen.verify.prove import prove
 __all__ = ["Proof", "Report", "verify"]
 
 _CAUSES = tuple(c for m in (roles, brackets, groups, counts, nbytes, barriers, clusters) for c in m.CAUSES)
-_OTHERS = tuple(c for m in (roles, graph, memory, warps, registers, clusters) for c in m.CHECKS)
+_OTHERS = tuple(c for m in (roles, graph, barriers, memory, warps, registers, clusters) for c in m.CHECKS)
 
 
 def verify(kernel: Kernel, derived: Derived) -> Report:

@@ -38,10 +38,7 @@ def barrier_threads(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fi
         parties = uses.barriers.get((name, index), [])
         expected = sum(32 * i.num_warps for _, i in parties)
         shown = name if resource.each is None else f"{name}[{index}]"
-        if not parties:
-            if index == 0 or resource.each is not None:
-                yield Finding(f"no step uses barrier `{shown}`", resource.span, "remove it")
-        elif resource.threads is not None and barrier.threads % 32:
+        if resource.threads is not None and barrier.threads % 32:
             yield Finding(f"barrier `{shown}`: {barrier.threads} threads are no whole warps", _threads(kernel, name))
         elif resource.threads is not None and barrier.threads > expected:
             names = " + ".join(f"{32 * i.num_warps} of {t.name}" for t, i in parties)
@@ -57,6 +54,15 @@ def _threads(kernel: Kernel, name: str) -> Span:
     return resource.spans.get("threads", resource.span)
 
 
+@check("TS343", "unused-barrier")
+def unused_barrier(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A named barrier is declared and no step uses it. Remove it, or add the step that was meant."""
+    for name, index in derived.barriers:
+        if not uses.barriers.get((name, index)):
+            shown = name if kernel.resources[name].each is None else f"{name}[{index}]"
+            yield Finding(f"no step uses barrier `{shown}`", kernel.resources[name].span, "remove it")
+
+
 @check("TS342", "barrier-without-wait")
 def barrier_without_wait(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A named barrier is arrived at, and nobody waits for it.
@@ -70,3 +76,4 @@ def barrier_without_wait(kernel: Kernel, derived: Derived, uses: Uses) -> Iterat
 
 
 CAUSES = (too_many_barriers, barrier_threads, barrier_without_wait)
+CHECKS = (unused_barrier,)

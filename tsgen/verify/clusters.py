@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses, cluster_size
-from tsgen.diagnostics import Finding, check
+from tsgen.diagnostics import Finding, Related, check
 from tsgen.model.kernel import Kernel
 from tsgen.model.steps import calls
 
@@ -20,12 +20,13 @@ def launch_without_wait(kernel: Kernel, derived: Derived, uses: Uses) -> Iterato
     `pdl: true` lets it start while the kernels before it still run. Without `wait_griddep` it may read what they have
     not written yet, and write what they still read.
     """
-    waits = any(s.method == "wait_griddep" for t in kernel.tasks for s in calls(t.schedule.steps) if s.kind == "pdl")
-    if kernel.launch.pdl and not waits:
+    steps = [s for t in kernel.tasks for s in calls(t.schedule.steps) if s.kind == "pdl"]
+    if kernel.launch.pdl and not any(s.method == "wait_griddep" for s in steps):
         yield Finding(
             "`launch.pdl` is true, but no task does `wait_griddep()`",
             kernel.launch.span,
             "add the step before the first access to a tensor, or remove `pdl: true`",
+            tuple(Related(f"`{s.text}`", s.span) for s in steps[:2]),
         )
 
 

@@ -20,7 +20,7 @@ def launch_before_wait(story: Story) -> Finding:
         f"{story.who(p.agent)} launches the next kernel before the kernels before this one are known to be complete",
         story.span(p.ref),
         "put `wait_griddep()` before it",
-        (),
+        story.signals(p.agent),
         story.timeline(),
     )
 
@@ -38,7 +38,7 @@ def touched_before_wait(story: Story) -> Finding:
         "this one, and no `wait_griddep` comes first",
         story.span(p.ref),
         "wait in this task, or let a task that has waited signal it",
-        (),
+        story.signals(p.agent),
         story.timeline(),
     )
 

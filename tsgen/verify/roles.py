@@ -13,6 +13,9 @@ from tsgen.model.pipelines import PIPELINES
 from tsgen.model.steps import CallStep, DomainLoop, Step, TileLoop, calls, walk
 from tsgen.verify.spread import role_only
 
+_TAKING = ("wait", "get_and_advance_work_tile", "release")
+_ASKING = ("acquire", "fetch_work_tile", "commit")
+
 
 @check("TS260", "wrong-resource-list")
 def wrong_resource_list(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
@@ -58,21 +61,20 @@ def _tile_loop(kernel: Kernel, task: Task, loop: TileLoop) -> Iterator[Finding]:
     steps = [s for s in calls(loop.body) if s.kind == "queue" and s.target == loop.queue]
     taking = [s for s in steps if s.method in QUEUE_STEPS]
     asking = [s for s in steps if s.method not in QUEUE_STEPS and s.method != "try_acquire"]
-    names = [s.method for s in taking if s.method != "try_wait"]
-    span = taking[0].span if taking else loop.span
-    if names != ["wait", "get_and_advance_work_tile", "release"]:
-        yield Finding(
-            f"`{task.name}` takes its next tile with {', '.join(names) or 'nothing'}; expected wait, "
-            "get_and_advance_work_tile, release",
-            span,
-            "leave the four steps out: they are derived",
-        )
-    elif asking and [s.method for s in asking] != ["acquire", "fetch_work_tile", "commit"]:
-        yield Finding(
-            f"`{task.name}` asks for a tile with {', '.join(s.method for s in asking)}; expected acquire, "
-            "fetch_work_tile, commit",
-            asking[0].span,
-        )
+    for found, expected, what in (
+        ([s for s in taking if s.method != "try_wait"], _TAKING, "takes its next tile"),
+        (asking, _ASKING, "asks for a tile"),
+    ):
+        names = tuple(s.method for s in found)
+        if names != expected and (found or what == "takes its next tile"):
+            odd = next((i for i, pair in enumerate(zip(names, expected, strict=False)) if pair[0] != pair[1]), None)
+            at = found[odd if odd is not None else min(len(expected), len(found) - 1)].span if found else loop.span
+            yield Finding(
+                f"`{task.name}` {what} with {', '.join(names) or 'nothing'}; expected {', '.join(expected)}",
+                at,
+                "leave the four steps out: they are derived" if expected == _TAKING else None,
+                tuple(Related(f"`{s.text}`", s.span) for s in found if s.span != at),
+            )
     inside = {id(s) for b in walk(loop.body) if isinstance(b, DomainLoop) for s in calls(b.body)}
     for s in steps:
         if id(s) in inside:

@@ -168,6 +168,20 @@ class Story:
         found = {self.span(r): self.step(r).text for r in self.steps_of(a, self.system.rings[ring].resource, methods)}
         return tuple(Related(f"`{text}` of {self.task(a)}", span) for span, text in found.items() if span != but)[:3]
 
+    def signals(self, a: int) -> tuple[Related, ...]:
+        """Where the kernel waits for the ones before it, and where an agent's task gets its signals from."""
+        found: dict[Span, str] = {}
+        for x in self.agents:
+            for ins in self.system.agents[x].code:
+                if ins[0] == GRID_WAIT:
+                    found.setdefault(self.span(ins[-1]), f"{self.task(x)} waits for the kernels before")
+        for ins in self.system.agents[a].code:
+            if ins[0] == WAIT:
+                for x, r, _ in self.suppliers(ins[1], 0):
+                    if x != a and self.step(r).method in ("commit", "release"):
+                        found.setdefault(self.span(r), f"{self.task(x)} signals {self.task(a)}")
+        return tuple(Related(text, span) for span, text in found.items())[:PLACES]
+
     def handovers(self) -> tuple[Related, ...]:
         """Steps that could order the two accesses of a race: what hands the memory on, and what completes an engine."""
         p = self.problem
@@ -220,6 +234,7 @@ class Story:
             verb = {"full": "filled", "empty": "released", "named": "joined"}[info.side]
             if len(names) > 1:
                 related.append(Related(f"{self.task(a)} waits for {self.wanted(info)}", self.span(ins[-1])))
+            related += self._ring_places(a, info, self.span(ins[-1]))
             head = f"{self.task(a)} waits at {self.line(ins[-1])} for {self.wanted(info)}"
             if not owing:
                 sentences.append(f"{head}, {self._short(b, phase)}")
@@ -239,6 +254,18 @@ class Story:
             a = x
         first = self.waits_for(self.chain[0])[2]
         return sentences, _distinct(related), self.span(first[-1])
+
+    def _ring_places(self, a: int, info: BarrierInfo, but: Span) -> list[Related]:
+        """Other waits of a stuck agent on the ring, and how long the ring is."""
+        pipeline = self.system.kernel.resources[info.resource].pipeline
+        if pipeline is None or info.side == "named":
+            return []
+        method = "wait" if info.side == "full" else "acquire"
+        waits = dict.fromkeys(self.span(r) for r in self.steps_of(a, info.resource, (method,)))
+        found = [Related(f"{self.task(a)} waits for the ring here, too", span) for span in waits if span != but]
+        n = pipeline.num_stages
+        span = pipeline.spans.get("num_stages", pipeline.span)
+        return [*found, Related(f"{info.resource} has {n} stage{'s' if n > 1 else ''}", span)]
 
     def _short(self, b: int, phase: int) -> str:
         """Why a barrier does not complete although everybody has arrived who will."""
