@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
-from tsgen.diagnostics import Finding, Span, check
+from tsgen.diagnostics import Finding, Related, Span, check
 from tsgen.model.kernel import Kernel, Resource
 from tsgen.model.steps import CallStep, DomainLoop, StaticIf, Step, TileLoop, calls
 
@@ -33,7 +33,21 @@ def incomplete_ring(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fi
                 continue  # the side is missing as a whole: said once
             words = f"`{resource.name}` has `{other}`" if places[other] else f"`{resource.name}` has a pipeline"
             span = places[other] or work or next(p for p in (*places.values(), resource.span) if p is not None)
-            yield Finding(f"{words}, but no task does `{resource.name}.{missing}()`", span, _help(missing))
+            using = tuple(Related(f"`{resource.name}` is used here", s) for s in _using(kernel, uses, resource, span))
+            yield Finding(f"{words}, but no task does `{resource.name}.{missing}()`", span, _help(missing), using)
+
+
+def _using(kernel: Kernel, uses: Uses, resource: Resource, but: Span) -> list[Span]:
+    """Where works read or write the resource, one place for each task."""
+    found = []
+    for task in kernel.tasks:
+        for s in calls(task.schedule.steps):
+            work = kernel.work(s.target, s.method) if s.kind == "work" else None
+            touches = work is not None and any(a.ref.resource == resource.name for a in uses.accesses(work))
+            if s.span != but and touches:
+                found.append(s.span)
+                break
+    return found
 
 
 def _help(method: str) -> str:

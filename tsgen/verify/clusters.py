@@ -26,8 +26,22 @@ def launch_without_wait(kernel: Kernel, derived: Derived, uses: Uses) -> Iterato
             "`launch.pdl` is true, but no task does `wait_griddep()`",
             kernel.launch.span,
             "add the step before the first access to a tensor, or remove `pdl: true`",
-            tuple(Related(f"`{s.text}`", s.span) for s in steps[:2]),
+            tuple(Related(f"`{s.text}`", s.span) for s in steps[:2]) + _touching(kernel, uses),
         )
+
+
+def _touching(kernel: Kernel, uses: Uses) -> tuple[Related, ...]:
+    """The first work of each task that touches a tensor which depends on the kernels before."""
+    after = {e.downstream for e in kernel.graph if e.upstream in kernel.resources}
+    after = {n for n in after if n in kernel.tensors}
+    found = []
+    for task in kernel.tasks:
+        for s in calls(task.schedule.steps):
+            work = kernel.work(s.target, s.method) if s.kind == "work" else None
+            if work is not None and any(a.ref.name in after for a in uses.accesses(work) if a.ref.resource is None):
+                found.append(Related(f"`{task.name}` touches a tensor here", s.span))
+                break
+    return tuple(found)
 
 
 @check("TS710", "cluster-size")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
-from tsgen.diagnostics import Finding, check
+from tsgen.diagnostics import Finding, Related, check
 from tsgen.model.kernel import Group, Kernel, Pipeline
 from tsgen.model.pipelines import PIPELINES
 
@@ -41,7 +41,8 @@ def group_members_differ(kernel: Kernel, derived: Derived, uses: Uses) -> Iterat
             values = {name: getattr(p, key) for name, p in members}
             if group.mode in modes and len(set(values.values())) > 1:
                 listed = ", ".join(f"{v} in `{n}`" for n, v in values.items())
-                yield Finding(f"members of `{group.name}` have different {words}: {listed}", group.span)
+                places = tuple(Related(f"{values[n]} in `{n}`", p.spans.get(key, p.span)) for n, p in members)
+                yield Finding(f"members of `{group.name}` have different {words}: {listed}", group.span, None, places)
 
 
 @check("TS331", "group-mode")

@@ -182,7 +182,7 @@ def stage_not_held(story: Story) -> Finding:
         f"`{step.text}` of {story.who(p.agent)}{_ends(story)}: {side}",
         step.span,
         help,
-        story.places(p.agent, p.data[0], methods, step.span),
+        story.places(p.agent, p.data[0], methods, step.span) + story.signals(p.agent),
         story.timeline(),
     )
 
