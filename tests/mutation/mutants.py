@@ -1,7 +1,8 @@
 """Mutants of a spec: each synchronisation step removed, repeated or changed with its neighbour, each count off by one.
 
 A mutant is text; its place is a set of lines of the mutated text. The place of a removed step is what stands around
-it: the neighbouring steps, the head of its block, and the other steps on the same resource in the same schedule.
+it: the neighbouring steps, the head of its block, the other steps on the same resource in the same schedule, and the
+resource's declaration if the resource has no such step any more.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tsgen.spec import load_program
 
 SYNC = frozenset(m.name for methods in METHODS.values() for m in methods.values())
 _ITEM = re.compile(r"^(\s*)- (.*)$")
+_FLOW = re.compile(r"^(\s*(?:- )?(?:steps|else): )\[(.*)\](.*)$")
 _CALL = re.compile(r"""^['"]?(?:[\w, ]+ = )?(\w+)(?:\[[^]]*\])?\.(\w+)\(""")
 
 
@@ -91,17 +93,38 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+@dataclass(frozen=True)
+class _Text:
+    """The lines of a spec, and which names stand for the same ring."""
+
+    lines: list[str]
+    groups: list[set[str]]
+
+    def near(self, at: int, call: tuple[str, str], section: range) -> set[int]:
+        """Where a finding about a step that is gone belongs: lines counted from 0, of the text that still has it."""
+        names = "|".join({call[0]}.union(*(g for g in self.groups if call[0] in g)))
+        start = next(i for i in range(at, -1, -1) if re.match(r"^  \w+:", self.lines[i]))
+        end = next((i for i in range(at + 1, section.stop) if re.match(r"^  \w+:", self.lines[i])), section.stop)
+        step = re.compile(rf"\b(?:{names})(?:\[[^]]*\])?\.")
+        found = {at - 1, at, start, *(i for i in range(start + 1, end) if step.search(self.lines[i]))}
+        same = re.compile(rf"{step.pattern}{call[1]}\(")
+        if len(same.findall("\n".join(self.lines[i] for i in section))) == 1:  # none is left: the declaration
+            found |= {i for i, line in enumerate(self.lines) if re.match(rf"  (?:{names}):", line)}
+        return found
+
+
 def _step_mutants(text: str, kernels: Iterable[Kernel]) -> Iterator[tuple[str, str, str, set[int]]]:
     lines = text.split("\n")
-    groups = [{g.name, *g.members} for k in kernels for g in k.groups.values()]
+    whole = _Text(lines, [{g.name, *g.members} for k in kernels for g in k.groups.values()])
     for section in _sections(lines):
+        yield from _flow_mutants(whole, section)
         items = _items(lines, section)
         for n, item in enumerate(items):
             after = next((i for i in items[n + 1 :] if i.first >= item.last), None)
             sibling = after if after is not None and after.indent == item.indent and after.first == item.last else None
             sync = item.call is not None and item.call[1] in SYNC
             if sync:
-                yield _removed(lines, items, n, groups)
+                yield _removed(whole, items, n, section)
                 repeated = [*lines[: item.last], *lines[item.first : item.last], *lines[item.last :]]
                 yield "repeat", item.text, "\n".join(repeated), _numbers(item.first, 2 * item.last - item.first)
             if sibling is not None and (sync or (sibling.call is not None and sibling.call[1] in SYNC)):
@@ -115,33 +138,46 @@ def _step_mutants(text: str, kernels: Iterable[Kernel]) -> Iterator[tuple[str, s
                 yield "swap", what, "\n".join(swapped), _numbers(item.first, sibling.last)
 
 
+def _flow_mutants(whole: _Text, section: range) -> Iterator[tuple[str, str, str, set[int]]]:
+    """Mutants of `steps: [a, b]` on one line."""
+    lines = whole.lines
+    for at in section:
+        m = _FLOW.match(lines[at])
+        steps = [s.strip() for s in re.split(r",(?![^(\[]*[)\]])", m[2])] if m is not None else []
+        for i, step in enumerate(steps):
+            call = _CALL.match(step)
+            if m is None or call is None or call[2] not in SYNC:
+                continue
+            following = steps[i + 1 : i + 2]
+            changed = {
+                ("remove", step): [*steps[:i], *steps[i + 1 :]],
+                ("repeat", step): [*steps[: i + 1], *steps[i:]],
+                ("swap", f"{step} / {', '.join(following)}"): [*steps[:i], *following, step, *steps[i + 2 :]],
+            }
+            for (kind, what), after in changed.items():
+                if after != steps:
+                    near = whole.near(at, (call[1], call[2]), section) if kind == "remove" else {at}
+                    text = "\n".join([*lines[:at], f"{m[1]}[{', '.join(after)}]{m[3]}", *lines[at + 1 :]])
+                    yield kind, what, text, {line + 1 for line in near}
+
+
 def _numbers(first: int, last: int) -> set[int]:
     """Lines [first, last) counted from 0, as line numbers."""
     return set(range(first + 1, last + 1))
 
 
-def _removed(lines: list[str], items: list[Item], n: int, groups: list[set[str]]) -> tuple[str, str, str, set[int]]:
+def _removed(whole: _Text, items: list[Item], n: int, section: range) -> tuple[str, str, str, set[int]]:
     item = items[n]
-    before, after = lines[: item.first], lines[item.last :]
+    before, after = whole.lines[: item.first], whole.lines[item.last :]
     gone = item.last - item.first
     more = bool(after) and _ITEM.match(after[0]) is not None and _indent(after[0]) == item.indent
-    alone = before[-1].strip() == "steps:" and not more
-    if alone:
+    if before[-1].strip() == "steps:" and not more:
         before = [*before[:-1], f"{before[-1]} []"]
     assert item.call is not None
-    schedule = _schedule(lines, item.first)
-    same = {item.call[0]}.union(*(g for g in groups if item.call[0] in g))
-    near = {item.first - 1, item.first}
-    near |= {i.first for i in items if i.call and i.call[0] in same and _schedule(lines, i.first) == schedule}
     heads = [i.first for i in items[:n] if i.indent < item.indent and i.last >= item.last]
-    near |= {schedule, *heads, *(h + 1 for h in heads)}
+    near = {item.last, *heads, *(h + 1 for h in heads)} | whole.near(item.first, item.call, section)
     moved = {line if line < item.last else line - gone for line in near}
     return "remove", item.text, "\n".join([*before, *after]), {line + 1 for line in moved}
-
-
-def _schedule(lines: list[str], at: int) -> int:
-    """The line of the schedule that a line belongs to."""
-    return next(i for i in range(at, -1, -1) if re.match(r"^  \w+:", lines[i]))
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------
