@@ -54,7 +54,7 @@ def test_a_deadlock_tells_the_chain_of_waits(tmp_path: Path) -> None:
         "deadlock with k_tiles = 1: mma waits at line 62 for ready stage 1 to be full (filled at line 56 by sync), "
         "sync has ended"
     )
-    assert d.span.line == 62 and d.related[0].span.line == 56
+    assert d.span.line == 62 and 56 in [r.span.line for r in d.related]
     assert d.notes[0].split() == ["mma", "sync"] and d.notes[-2].strip().startswith("ready.wait() ← waits")
 
 
