@@ -16,13 +16,17 @@ from tsgen.spec.resolve.context import Context, mapping, string
 
 
 def variant_names(root: MapNode) -> tuple[str, ...]:
-    """The variants that a document names, in order."""
-    return tuple(mapping(root.get("variants")).entries)
+    """The variants that a document names, in order; also of one that the schema refuses."""
+    return _keys(root.get("variants"))
 
 
 def param_names(root: MapNode) -> tuple[str, ...]:
-    """The params that a document has, in order."""
-    return tuple(mapping(root.get("params")).entries)
+    """The params that a document has, in order; also of one that the schema refuses."""
+    return _keys(root.get("params"))
+
+
+def _keys(node: Node | None) -> tuple[str, ...]:
+    return tuple(node.entries) if isinstance(node, MapNode) else ()
 
 
 def resolve_params(ctx: Context, variant: str | None, sets: Mapping[str, str]) -> Mapping[str, Mapping[str, Scalar]]:
