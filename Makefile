@@ -1,6 +1,6 @@
 # make build    every module that its spec, a template or tsgen itself has outdated
 # make gemm     one spec's modules; likewise for every other file in specs/
-# make test     the tests; make lint: ruff and mypy; make docs: the pages written from the code
+# make test     the tests; make lint: ruff and mypy; make docs: what is printed by the code and kept in files
 # make check    proofs of all specs, and whether generated/ agrees with them
 
 VENV   ?= .venv
@@ -47,8 +47,7 @@ lint: $(TSGEN)
 	$(VENV)/bin/mypy
 
 docs: $(TSGEN)
-	$(TSGEN) rules --format markdown > docs/rules.md
-	$(TSGEN) schema > tsgen/schema/kernel.schema.json
+	$(VENV)/bin/python -m tests.support.regenerate
 
 clean:
 	rm -rf generated/*.d generated/*.ptx generated/*.cubin generated/*.o generated/*.so

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.golden import timeless
 from tests.support.process import ROOT
 from tests.support.readme import README, blocks, printed
-
-_TIME = re.compile(r"\d+ ms")
 
 
 @pytest.mark.parametrize(("command", "output"), blocks(), ids=[c for c, _ in blocks()])
 def test_a_command_prints_what_readme_says(command: str, output: str, tmp_path: Path) -> None:
     """`python -m tests.support.regenerate` writes the outputs anew."""
-    assert _TIME.sub("", printed(command, tmp_path)) == _TIME.sub("", output)
+    assert timeless(printed(command, tmp_path)) == timeless(output)
 
 
 def test_the_test_command_is_that_of_ci() -> None:

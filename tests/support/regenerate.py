@@ -1,7 +1,8 @@
-"""`python -m tests.support.regenerate`: writes golden files anew: of the output formats, of tests/cases, of README.md.
+"""`python -m tests.support.regenerate`: writes anew what is printed by the code and kept in files.
 
-The expected findings (expected.json) are written by hand, as they are the statement of what a rule must find; only how
-they are printed is generated. Review the difference before committing it.
+The snapshots of the output formats, `full.txt` of the cases, the outputs in README.md, docs/rules.md and the schema for
+editors. The expected findings of the cases (expected.json) are written by hand: they state what a rule must find.
+Review the difference before committing it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.support.cases import CASES, case_folders, full_text
+from tests.support.golden import renew
+from tests.support.process import ROOT, tsgen
 from tests.support.readme import README, printed, rewritten
 from tests.unit.diagnostics.findings import reports
 from tests.unit.diagnostics.test_formats import SNAPSHOTS
@@ -19,12 +22,13 @@ from tsgen.diagnostics.formats import FORMATS, render
 def main() -> None:
     SNAPSHOTS.mkdir(exist_ok=True)
     for name in FORMATS:
-        (SNAPSHOTS / f"{name}.txt").write_text(render(name, reports()), encoding="utf-8")
+        renew(SNAPSHOTS / f"{name}.txt", render(name, reports()))
     for case in case_folders():
-        (CASES / case / "full.txt").write_text(full_text(case), encoding="utf-8")
+        renew(CASES / case / "full.txt", full_text(case))
     with TemporaryDirectory() as folder:
-        text = rewritten(lambda command: printed(command, Path(folder)))
-    README.write_text(text, encoding="utf-8")
+        renew(README, rewritten(lambda command: printed(command, Path(folder))))
+    renew(ROOT / "docs/rules.md", tsgen("rules", "--format", "markdown").stdout)
+    renew(ROOT / "tsgen/schema/kernel.schema.json", tsgen("schema").stdout)
 
 
 if __name__ == "__main__":
