@@ -11,23 +11,26 @@ from collections import deque
 from dataclasses import dataclass
 
 from tsgen.verify.knowledge import Knowledge, Memory
-from tsgen.verify.machine import System
+from tsgen.verify.machine import EVERY, GUARD, System
 from tsgen.verify.run import Runner
 from tsgen.verify.shape import Key, Shapes
 from tsgen.verify.state import Decision, Problem, State
 
-MAX_STATES = 20_000
+MAX_STATES = 6_000
+DEEP = 48
 
 
 @dataclass
 class Verdict:
-    """`problem` is None if nothing is wrong. `closed`: no state was left out. `path` leads to the problem."""
+    """`problem` is None if nothing is wrong; else `state` is where it is. `closed`: no state was left out. `cut`: the
+    exploration was given up; not closed and not cut, it covers every unknown up to `bound`."""
 
     problem: Problem | None
     state: State | None
     states: int
     steps: int
-    closed: bool
+    closed: bool = True
+    cut: bool = False
 
 
 def explore(
@@ -35,15 +38,13 @@ def explore(
     agents: list[int],
     fixed: dict[int, int],
     limit: int = MAX_STATES,
-    deepest: int | None = None,
     widen: bool = True,
 ) -> Verdict:
     """Follows all choices, cheapest first, so that the first problem found has the fewest trips and tiles.
 
-    `fixed` unknowns have one value in all tiles. No choice goes past `deepest` continuations, if that is given. With
-    `widen`, states of one shape are merged into one that knows only what all of them know. Less knowledge can only make
-    more things wrong: no problem there is none anywhere; a problem there may be one of the merge, so it is looked for
-    again without.
+    `fixed` unknowns have one value in all tiles. With `widen`, states of one shape are merged into one that knows only
+    what all of them know. Less knowledge can only make more things wrong: no problem there is none anywhere; a problem
+    there may be one of the merge, so it is looked for again without.
     """
     runner = Runner(system, agents, fixed)
     shapes = Shapes(system, agents, runner)
@@ -51,7 +52,7 @@ def explore(
     seen: dict[Key, Memory] = {}
     merged = False
     queue: deque[State] = deque([State(system)])
-    states, closed = 0, True
+    states, closed, deepest = 0, True, bound(system, agents)
     while queue:
         st = queue.popleft()
         problem, needs = runner.run(st)
@@ -60,13 +61,12 @@ def explore(
             problem = finish(system, agents, st)
         if problem is not None:
             if merged:
-                return explore(system, agents, fixed, limit, deepest, False)
+                return explore(system, agents, fixed, limit, False)
             return Verdict(problem, st, states, runner.steps, closed)
         if not needs:
             continue
         if states > limit:
-            closed = False
-            break
+            return Verdict(None, None, states, runner.steps, False, True)
         shapes.forget(st)
         knowledge.settle(st)
         shape = shapes.shape(st)
@@ -78,13 +78,26 @@ def explore(
             continue
         merged |= changed
         for new in choices(system, st, first_need(needs)):
-            if deepest is not None and new.cost > deepest:
-                closed = False
-            elif new.cost > st.cost:
+            if new.cost == st.cost:
+                queue.appendleft(new)
+            elif all(low - runner.least(d.what) <= deepest for d, low in new.low.items()):
                 queue.append(new)
             else:
-                queue.appendleft(new)
+                closed = False
     return Verdict(None, None, states, runner.steps, closed)
+
+
+def bound(system: System, agents: list[int]) -> int:
+    """Values above the least that are tried where states do not come back. Nothing new was ever seen after
+    max(2 S + 1, p (ΣS + 2)) trips, p the longest period + start of an `every`: that is empirical. At least `DEEP`."""
+    stages = [r.stages for r in system.rings] or [1]
+    period = 1
+    for a in agents:
+        for ins in system.agents[a].code:
+            if ins[0] == GUARD and ins[1] == EVERY:
+                period = max(period, ins[2] + ins[3])
+    every = period * (sum(stages) + 2) if period > 1 else 0
+    return max(2 * max(stages) + 1, every, DEEP)
 
 
 def first_need(needs: list[tuple[int, Decision]]) -> Decision:

@@ -97,12 +97,14 @@ def _reaches(below: dict[str, set[str]], source: str, target: str) -> bool:
 def not_in_any_edge(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A resource or tensor that tasks use does not occur in the graph.
 
-    The graph names every tensor and every shared or tensor memory that data flows through.
+    The graph names every tensor and every shared or tensor memory that data flows through; a ring without storage is
+    a signal and may be left out.
     """
     known = {n for e in kernel.graph for n in (e.upstream, e.downstream)}
     for task in kernel.tasks:
         for name in (*derived.src[task.name], *derived.dst[task.name]):
-            if name not in known:
+            signal = name in kernel.resources and not kernel.resources[name].fields
+            if name not in known and not signal:
                 known.add(name)
                 span: Span = kernel.resources[name].span if name in kernel.resources else kernel.tensors[name].span
                 yield Finding(
