@@ -79,6 +79,11 @@ def _shared(case: Case) -> bool:
     return any(sum(r in t.get(side, ()) for t in case["tasks"]) > 1 for r in rings for side in ("src", "dst"))
 
 
+def _one_fills_fused(case: Case) -> bool:
+    fused = [set(g["members"]) for g in case.get("groups", []) if g["mode"] == "fused_merge"]
+    return any(members <= set(t.get("dst", ())) for members in fused for t in case["tasks"])
+
+
 def blind_spot(case: Case, found: Opinions) -> str | None:
     """Which known limit of NVIDIA's checker (ts-semantics 8.1 and 8.2) explains that it errs; None if none does."""
     assert found.theirs is not None
@@ -87,6 +92,8 @@ def blind_spot(case: Case, found: Opinions) -> str | None:
     if found.theirs.answer == "accept":
         if _unknown(case):
             return "F8: an unknown trip count is simulated as one"
+        if "count" in faults and case.get("groups"):
+            return "F9: counts of the side that a group shares are not checked"
         if "leak" in faults and _blocks(case, "when_true", "when_false"):
             return "F6: leftovers are counted for true conditions only"
         if "leak" in faults and _blocks(case, "skippable"):
@@ -106,6 +113,8 @@ def blind_spot(case: Case, found: Opinions) -> str | None:
         return "F-P6: an unknown trip count is simulated as one"
     if check == "_verify_work_group_bracketing":
         return "F10: brackets are matched in the text, steps that never run included"
+    if check == "_print_task_schedules" and _one_fills_fused(case):
+        return "F-P7: one task fills both members of a fused merge, and its commits count double"
     if check == "_print_task_schedules" and "not " in found.theirs.text and _shared(case):
         return "F-P2: tasks on one side of a ring share credits"
     return None

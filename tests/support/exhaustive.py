@@ -1,7 +1,7 @@
 """An independent reference for small schedules: every interleaving, with mbarriers as hardware has them (one bit).
 
-It reads oracle cases (tests/oracle/ts_oracle.py) with tensors, shared buffers, rings of threads or TMA, guards,
-conditions and tiles, in one CTA. For each environment (trip count, outcomes of conditions, tiles and which of them are
+It reads oracle cases (tests/oracle/ts_oracle.py) with tensors, shared buffers, rings, groups, guards, conditions and
+tiles, in one CTA. For each environment (trip count, outcomes of conditions, tiles and which of them are
 skipped) the tasks are unrolled, and all reachable vectors of program counters are visited. A schedule is bad if
 
 - a state is stuck (`deadlock`),
@@ -10,6 +10,7 @@ skipped) the tasks are unrolled, and all reachable vectors of program counters a
 - two tasks are about to touch the same bytes and one of them writes (`race`),
 - the parties of a ring end at different positions (`leak`),
 - a work is done on a stage that its task does not hold, or a ring lacks one of its steps (`bracket`),
+- members of a group do not fit, or a step stands on the wrong side of it (`group`),
 - a try is never used (`try`), or a stage is released before the asynchronous work that reads it (`order`),
 - a barrier's count is not what arrives in a phase (`count`).
 
@@ -38,6 +39,9 @@ MOST_OUTCOMES = 6  # conditions whose outcomes are all combined
 MOST_ENVIRONMENTS = 200
 RING_STEPS = ("acquire", "commit", "wait", "release")
 BLOCKING = ("acquire", "wait")
+GROUP_STEPS = {"merge": ("release",), "fork": ("commit",), "fused_merge": ("try_wait", "wait", "release")}
+SHARED_FULL = ("fork", "fused_merge")
+SHARED_EMPTY = ("merge", "fused_merge")
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,13 @@ class Ring:
     stages: int
     full: int  # arrivals of a phase
     empty: int
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    mode: str
+    members: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -105,6 +116,8 @@ class Case:
             for j, phase in enumerate(phases)
             for a in phase
         }
+        self.groups = {g["name"]: Group(g["name"], g["mode"], tuple(g["members"])) for g in case.get("groups", [])}
+        self.group_of = {m: g for g in self.groups.values() for m in g.members}
         self.sides: dict[str, dict[str, str]] = {}
         for r in case["resources"]:
             name = r["name"]
@@ -144,9 +157,7 @@ class Case:
         for node in nodes:
             call = call_of(node)
             if call is not None:
-                op = self._op(*call)
-                if op is not None:
-                    found.append(op)
+                found += self._ops(*call)
             elif "tiles" in node:
                 for number, skip in enumerate(env.tiles):
                     skips = skip and bool(node.get("skip_if"))
@@ -173,13 +184,19 @@ class Case:
         kind = "when_true" if "when_true" in node else "when_false"
         return outcomes(node.get("key") or str(node[kind]), tile, i) == (kind == "when_true")
 
-    def _op(self, target: str, method: str) -> Op | None:
+    def _ops(self, target: str, method: str) -> list[Op]:
         if method in RING_STEPS:
-            return (method, target) if target in self.rings else None
+            names = self.groups[target].members if target in self.groups else (target,)
+            return [(method, name) for name in names if name in self.rings]
         if target in self.rings or target in self.buffers:
             side = self.sides[target].get(method)
-            return None if side is None else ("read" if side == "consumer" else "write", target)
-        return None
+            return [] if side is None else [("read" if side == "consumer" else "write", target)]
+        return []
+
+    def follows(self, kind: str, name: str) -> bool:
+        """Whether a member's step is done by that of the group's first member."""
+        group = self.group_of.get(name)
+        return group is not None and kind in GROUP_STEPS[group.mode] and name != group.members[0]
 
     # ---- what needs no search ----------------------------------------------------------------------------------
 
@@ -202,9 +219,24 @@ class Case:
         for task in self.tasks:
             calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
             for i, (target, method) in enumerate(calls):
-                if method.startswith("try_") and (target, method[4:]) not in calls[i:] and target in self.rings:
+                known = target in self.rings or target in self.groups
+                if known and method.startswith("try_") and (target, method[4:]) not in calls[i:]:
                     found.add("try")
-        return found
+                group = self.groups.get(target) or self.group_of.get(target)
+                shared = group is not None and method in GROUP_STEPS[group.mode]
+                step = method in RING_STEPS or method.startswith("try_")
+                if group is not None and step and shared != (target in self.groups):
+                    found.add("group")
+        return found | self._groups()
+
+    def _groups(self) -> set[str]:
+        for group in self.groups.values():
+            rings = [self.rings[m] for m in group.members]
+            same_full = group.mode != "fork" or len({r.full for r in rings}) == 1
+            same_empty = group.mode == "fork" or len({r.empty for r in rings}) == 1
+            if len({r.stages for r in rings}) > 1 or not same_full or not same_empty:
+                return {"group"}
+        return set()
 
     def order(self, graph: Mapping[str, Sequence[str]]) -> set[str]:
         """Releases before the work that reads the stage, on edges to what TMA or the tensor core fills."""
@@ -214,13 +246,14 @@ class Case:
             for up, task in itertools.product(ups, self.tasks):
                 calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
                 works = [i for i, (t, m) in enumerate(calls) if t == down and m in self.sides[down]]
-                releases = [i for i, c in enumerate(calls) if c == (up, "release")]
+                releases = [i for i, (t, m) in enumerate(calls) if m == "release" and (m, up) in self._ops(t, m)]
                 if works and releases and up != down and min(releases) < min(works):
                     return {"order"}
         return set()
 
     def has(self, task: Doc, ring: str, method: str) -> bool:
-        return any(call_of(n) == (ring, method) for n in walk(task["body"]))
+        calls = (c for n in walk(task["body"]) if (c := call_of(n)) is not None)
+        return any(m == method and (m, ring) in self._ops(t, m) for t, m in calls)
 
     def _warps(self, ring: str, method: str) -> int:
         return sum(t.get("warps", 1) for t in self.tasks if self.has(t, ring, method))
@@ -276,7 +309,7 @@ def judge(case: Doc, most_states: int = 60_000) -> Verdict:
     parsed = Case(case)
     found_all, complete = environments(case)
     verdict = Verdict(True if complete else None, parsed.structure() | parsed.order(case["graph"]))
-    for env in found_all:
+    for env in found_all if "group" not in verdict.faults else ():  # else there are no barriers to speak of
         found, states, complete = _search(parsed, env, most_states - verdict.states)
         verdict.states += states
         if found and verdict.environment is None:
@@ -367,18 +400,25 @@ class _Machine:
     def __init__(self, case: Case, programs: list[Program]) -> None:
         self.case = case
         self.programs = programs
-        self.base: dict[str, int] = {}
-        barriers = 0
+        self.full: dict[str, int] = {}
+        self.empty: dict[str, int] = {}
+        self.need: list[int] = []
         for name, ring in case.rings.items():
-            self.base[name] = barriers
-            barriers += 2 * ring.stages
-        self.need = [0] * barriers
-        for name, ring in case.rings.items():
-            for s in range(ring.stages):
-                self.need[self.base[name] + s] = ring.full
-                self.need[self.base[name] + ring.stages + s] = ring.empty
+            group = case.group_of.get(name)
+            mode, first = (group.mode, group.members[0]) if group is not None else ("", name)
+            full = ring.full
+            if group is not None and mode == "fused_merge":
+                full = sum(case.rings[m].full for m in group.members)
+            shared = mode in SHARED_FULL and name != first
+            self.full[name] = self.full[first] if shared else self._barriers(ring.stages, full)
+            shared = mode in SHARED_EMPTY and name != first
+            self.empty[name] = self.empty[first] if shared else self._barriers(ring.stages, ring.empty)
         self.steps = [[self._step(p, i) for i in range(len(p.ops))] for p in programs]
-        self.arrived = [self._prefixes(steps, barriers) for steps in self.steps]
+        self.arrived = [self._prefixes(steps, len(self.need)) for steps in self.steps]
+
+    def _barriers(self, stages: int, need: int) -> int:
+        self.need += [need] * stages
+        return len(self.need) - stages
 
     def _step(self, program: Program, i: int) -> Step:
         kind, name = program.ops[i]
@@ -387,9 +427,11 @@ class _Machine:
         if kind in ("read", "write"):
             return kind, -1, 0, 0, (name, n % ring.stages if ring is not None else 0)
         assert ring is not None
-        side = ring.stages if kind in ("acquire", "release") else 0
+        if self.case.follows(kind, name):
+            return "follow", -1, 0, 0, NOWHERE
+        side = self.empty if kind in ("acquire", "release") else self.full
         units = self.case.units((kind, name), program.warps) if kind in ("commit", "release") else 0
-        return kind, self.base[name] + side + n % ring.stages, n // ring.stages, units, NOWHERE
+        return kind, side[name] + n % ring.stages, n // ring.stages, units, NOWHERE
 
     def _overlap(self, a: Place, b: Place) -> bool:
         """The same stage, or bytes of another phase of an alias group (whose members are taken to overlap wholly)."""
@@ -423,10 +465,12 @@ class _Machine:
                 continue
             finished = False
             kind, barrier, phase, units, place = self.steps[t][pc]
-            if barrier < 0:
+            if barrier < 0 and place != NOWHERE:
                 if any("write" in (kind, other) and self._overlap(place, at) for other, at in touched):
                     faults.add("race")
                 touched.append((kind, place))
+            elif barrier < 0:
+                pass  # the step of the group's first member does it
             elif units:
                 if self.phases(pcs, barrier) != phase:
                     faults.add("phase")

@@ -61,6 +61,7 @@ class Ring:
     guard: dict[str, Any] | None = None  # the same on both sides
     buffer: str | None = None  # an unpipelined buffer that the ring's one stage guards
     ready: Ring | None = None  # split consumer: who waits tells through this ring who reads and releases
+    group: str = ""  # the mode of the group whose member it is
 
 
 class Builder:
@@ -80,6 +81,8 @@ class Builder:
         self.keys = 0
         count = draw.one((1, 1, 2, 2, 2, 3, 3, 4, 5))
         self.rings = [self.ring(i) for i in range(count)]
+        if draw.chance(15):
+            self.rings += self.grouped()
         plain = not any(r.guard or r.lag for r in self.rings)
         most = min(self.trips, 2) if plain and not self.unknown_trips else 0
         self.head = draw.number(0, most) if draw.chance(30) else 0
@@ -109,6 +112,42 @@ class Builder:
             if self.mma not in (waiting, reading):
                 ring.ready = Ring(f"{ring.name}y", waiting, (reading,), draw.number(1, 3), False, False)
         return ring
+
+    def grouped(self) -> list[Ring]:
+        """Two rings that are a group: with one consumer (merge) or with one producer (fork)."""
+        draw = self.draw
+        mode = draw.one(("merge", "fork", "fused_merge"))
+        tasks = [t for t in range(self.tasks) if t != self.mma]
+        if len(tasks) < 2:
+            return []
+        stages = draw.number(1, 3)
+        if mode == "fork":
+            producer = tasks[draw.number(0, len(tasks) - 2)]
+            later = [t for t in tasks if t > producer]
+            ends = [(producer, draw.one(later)) for _ in "ab"]
+        else:
+            consumer = tasks[draw.number(1, len(tasks) - 1)]
+            ends = [(draw.one([t for t in tasks if t < consumer]), consumer) for _ in "ab"]
+        tma = [self.warps[p] == 1 and draw.chance(50) for p, _ in ends]
+        if mode == "fork":
+            tma[1] = tma[0]
+        return [
+            Ring(f"rg{x}", p, (c,), stages, t, False, group=mode) for x, (p, c), t in zip("ab", ends, tma, strict=True)
+        ]
+
+    def members(self, task: int) -> list[Node]:
+        """The steps of the task on the shared side of the group, empty if it is not there."""
+        pair = [r for r in self.rings if r.group]
+        if not pair:
+            return []
+        a, b = (r.name for r in pair)
+        mode = pair[0].group
+        if mode == "fork" and task == pair[0].producer:
+            return [f"{a}.acquire", f"{b}.acquire", f"{a}.write", f"{b}.write", "rgroup.commit"]
+        if mode == "fork" or task not in pair[0].consumers:
+            return []
+        waits = ["rgroup.wait"] if mode == "fused_merge" else [f"{a}.wait", f"{b}.wait"]
+        return [*waits, f"{a}.read", f"{b}.read", "rgroup.release"]
 
     def guard(self) -> dict[str, Any]:
         kind = self.draw.one(("every", "every", "first", "last", "when_true", "when_false"))
@@ -149,8 +188,10 @@ class Builder:
 
     def body(self, task: int) -> list[Node]:
         """The steps of one iteration: those of the rings mixed, those of feedback rings after all commits."""
-        early, late = [], []
+        early, late = [self.members(task)], []
         for ring in self.rings:
+            if task == (ring.producer if ring.group == "fork" else ring.consumers[0] if ring.group else -1):
+                continue
             if task == ring.producer:
                 early.append(self.side(ring, producer=True))
             elif ring.ready is not None and task in (ring.ready.producer, *ring.ready.consumers):
@@ -209,6 +250,9 @@ class Builder:
         if self.persistent:
             resources.append({"name": "wq", "kind": "work_queue", "scheduler": "static"})
         case: Case = {"resources": resources, "tasks": self.task_list()}
+        members = [r for r in self.rings if r.group]
+        if members:
+            case["groups"] = [{"name": "rgroup", "mode": members[0].group, "members": [r.name for r in members]}]
         case["graph"] = graph_of(case)
         if aliases:
             case["alias"] = {"smem": aliases}
@@ -220,7 +264,7 @@ class Builder:
         produced = self.warps[ring.producer]
         released = ring.ready.consumers if ring.ready is not None else ring.consumers
         consumed = sum(self.warps[c] for c in released)
-        lanes = ring.tma and empties == "async" and self.draw.chance(50)
+        lanes = ring.tma and empties == "async" and not ring.group and self.draw.chance(50)
         pipeline: dict[str, Any] = {
             "type": f"{fills}_{empties}",
             "stages": ring.stages,
@@ -249,7 +293,7 @@ class Builder:
                 src.append("g")
             if not self.asks(i) and "g" in src:
                 loop.insert(0, "g.read")
-            if not dst and i != self.mma:
+            if not dst and (i != self.mma or "g" in src):
                 dst.append("o")
                 loop.append("o.write")
             if self.persistent:
