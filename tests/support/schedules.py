@@ -295,7 +295,7 @@ class Builder:
                 loop.insert(0, "g.read")
             if not dst and (i != self.mma or "g" in src):
                 dst.append("o")
-                loop.append("o.write")
+                loop.insert(0 if i == self.mma else len(loop), "o.write")
             if self.persistent:
                 src.append("wq")
             tasks.append({"name": f"T{i}", "src": src, "dst": dst, "warp": warp, "warps": self.warps[i], "body": body})
