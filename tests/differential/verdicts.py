@@ -104,6 +104,8 @@ def blind_spot(case: Case, found: Opinions) -> str | None:
             return "F5: tasks on one side of a ring share credits"
         if "phase" in faults:
             return "parity: barriers are counters, not one bit"
+        if faults == {"order"}:
+            return "C156: only releases before works on what TMA or the tensor core fills are looked at"
         if "race" in faults:
             return "F2: memory without a pipeline is compared with other resources only"
         return None

@@ -239,15 +239,13 @@ class Case:
         return set()
 
     def order(self, graph: Mapping[str, Sequence[str]]) -> set[str]:
-        """Releases before the work that reads the stage, on edges to what TMA or the tensor core fills."""
-        for down, ups in graph.items():
-            if self.kinds.get(down, "async_").split("_")[0] == "async":
-                continue
-            for up, task in itertools.product(ups, self.tasks):
-                calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
-                works = [i for i, (t, m) in enumerate(calls) if t == down and m in self.sides[down]]
+        """Releases of what the tensor core reads before the work that reads it."""
+        for (down, ups), task in itertools.product(graph.items(), self.tasks):
+            calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
+            works = [i for i, (t, m) in enumerate(calls) if t == down and m in self.sides[down]]
+            for up in (u for u in ups if self.kinds.get(u, "").endswith("_umma") and u != down):
                 releases = [i for i, (t, m) in enumerate(calls) if m == "release" and (m, up) in self._ops(t, m)]
-                if works and releases and up != down and min(releases) < min(works):
+                if works and releases and min(releases) < min(works):
                     return {"order"}
         return set()
 
