@@ -19,7 +19,6 @@ from tsgen.lower.ts.manager import manager_function
 from tsgen.lower.ts.program import line
 from tsgen.lower.ts.rename import given, renamed
 from tsgen.lower.ts.tasks import per_instance
-from tsgen.lower.ts.tries import check_tries
 from tsgen.lower.ts.walk import Walk
 from tsgen.model.kernel import Program
 
@@ -36,12 +35,11 @@ def _kernel(b: Builder, base: dict[str, str], extents: dict[str, str]) -> tuple[
     pipes = [replace(p, template="setup/pipeline") for p in creations(b)]
     walks = []
     for task in b.kernel.tasks:
-        check_tries(task)
         walks += [Walk(b, task, i, base, extents) for i in per_instance(b, task)]
     shared = _preludes(b, walks)
     used = _used(b, walks, base)
     lets = [] if coord is not None else _tile_lets(b, walks)
-    code = [x for w in walks for x in w.code()] + ([] if coord is None else [line(coord.call), line(coord.loop)])
+    code = [x for w in walks for x in w.code()] + ([] if coord is None else [line(coord.call or ""), line(coord.loop("0", "1"))])
     setup = lower_setup(b, pipes, [tuple(code), tuple([*shared, *lets])], used, extents, coord, [])
     init = {x.template: x for x in setup if x.template in _INIT}
     names = _kernel_names(b, coord)

@@ -63,7 +63,8 @@ def manager_function(
         body.append(Statement("ts/schedule", {"name": schedule, "resources": params}, note, tuple(f.body)))
         src, dst = ([classes.variable(r) for r in rs] for rs in (u.src(), u.dst()))
         call = f"{schedule}({', '.join(passed)})"
-        tasks.append(task_statements(b, f.walk.task, f.walk.instance, src, dst, call, label))
+        cls = classes.tasks.get(label)
+        tasks.append(task_statements(b, f.walk.task, f.walk.instance, src, dst, call, label, cls))
     padding, more = padding_task(b, classes.variable(queue.name) if queue is not None else None)
     if padding is not None:
         body.append(padding)
@@ -125,6 +126,14 @@ def _instances(b: Builder, walks: list[Walk], classes: Classes) -> list[Statemen
     return [*out, *rings]
 
 
+def _task_class(w: Walk, name: str, coord: TileCoord | None, held: dict[str, str]) -> Statement:
+    assert w.domain is not None
+    text = w.s.py(w.domain)
+    body = (*tile_values(w, words([text]), coord, held, "tile_coord"), line(f"return {renamed(text, held)}"))
+    uses = any(f"{HELD}." in t for t in texts(body))
+    return Statement("ts/task_class", {"name": name, "task": w.label, "held": uses}, None, body)
+
+
 def _method(m: Method) -> Statement:
     attributes = ["work_attrs=WorkAttr.AUXILIARY"] if m.auxiliary else []
     if m.returns:
@@ -152,5 +161,8 @@ def _classes(
             "methods": tuple(_method(m) for m in c.methods),
         }
         out.append(Statement("ts/resource", values, c.note))
+    for w in walks:
+        if w.domain is not None:
+            out.append(_task_class(w, classes.task(w.label), coord, held | {n: f"{HELD}.{n}" for n in w.held}))
     barrier = any("full_barrier" in words(x) for x in out)
     return [Statement("ts/base", {"barrier": barrier}), *out]

@@ -9,6 +9,7 @@ from tsgen.lower.positions import Side
 from tsgen.lower.program import Statement
 
 OWN_STAGE = "stage_info.stage_idx"
+GET_DOMAIN, SKIP_IF = "<domain>", "<skip>"  # in a block's head: methods of classes that have no name yet
 HELD = "held"  # the kernel's values in a method
 
 

@@ -16,7 +16,7 @@ def queue_class(
 ) -> Statement:
     """The queue's class. `names` says how methods read the kernel's names, `skipping` which task skips tiles."""
     rank = len(coord.axes)
-    count = "nth" if coord.serpentine else "tile"
+    count = "nth" if coord.serpentine else coord.var
     values: dict[str, object] = {
         "name": cls.name,
         "doc": cls.doc,
@@ -25,7 +25,7 @@ def queue_class(
         "first": "Int32(0)" if coord.serpentine else "held.cluster",
         "step": "1" if coord.serpentine else "held.clusters",
         "end": "held.rounds" if coord.serpentine else "held.cluster_tiles",
-        "coord": renamed(coord.call, {**names, count: f"self.{count}"}),
+        "coord": renamed(coord.call or count, {**names, count: f"self.{count}"}),
         "rank": rank,
         "skip": None,
     }

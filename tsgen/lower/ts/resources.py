@@ -50,6 +50,7 @@ def config(b: Builder, r: Resource, walks: Iterable[Walk]) -> list[str]:
     if any(_runs_ahead(x, r.name, "producer") for x in tasks):
         args.append("advance_on_acquire=True")
     if max(p.interleave_stride) > 1:
+        _check_lanes(b, r, p)
         s = p.interleave_stride
         args.append(f"interleave_stride={s[0] if len(set(s)) == 1 else s}")
     return args
@@ -76,6 +77,27 @@ def _runs_ahead(walk: Walk, ring: str, side: Side) -> bool:
     targets = (ring, group.name if group is not None else ring)
     methods = {c.method for c in calls(walk.task.schedule.steps) if c.target in targets}
     return bool(methods & {OPEN[side], CLOSE[side]}) and not is_simple(walk.s, ring, side)
+
+
+def _check_lanes(b: Builder, r: Resource, p: Pipeline) -> None:
+    span = p.spans.get("interleave_stride", p.span)
+    for task in b.kernel.tasks:
+        n = task.instances[0].num_warps
+        used = {c.method for c in calls(task.schedule.steps) if c.target == r.name}
+        strides = {m: p.interleave_stride[i] for i, m in enumerate(("acquire", "commit", "wait", "release")) if m in used}
+        lanes = {m for m, s in strides.items() if s > 1}
+        if any(strides[m] == n for m in lanes) and len(set(p.interleave_stride)) > 1:
+            refuse(
+                f"lanes of `{r.name}` for the warps of `{task.name}` and none on its other side, in TS",
+                span,
+                "TS counts the steps of all warps of a task once, and finds the two sides out of balance",
+            )
+        if "release" in lanes and n != strides["release"] and n > 1 and producer_kind(b, r.name) == "tma":
+            refuse(
+                f"lanes of `{r.name}` that {n} warps release, in TS",
+                span,
+                "TS counts one release of a stage of a tma_async ring with lanes, though each warp releases it",
+            )
 
 
 def _warp_bytes(b: Builder, r: Resource, p: Pipeline) -> int:
@@ -114,7 +136,7 @@ def instances(b: Builder, walks: list[Walk], names: dict[str, str], class_names:
                 "label": g.name,
                 "members": [names[m] for m in g.members],
                 "mode": _GROUP_MODES[g.mode],
-                "barriers": f"{g.name}_barriers",
+                "barriers": f"held.{g.name}_barriers",
             }
             out.append(Statement("ts/group", values, b.note(g.span.line, f"{g.name}: {g.mode}")))
     return out

@@ -42,7 +42,14 @@ def per_instance(b: Builder, task: Task) -> list[TaskInstance | None]:
 
 
 def task_statements(
-    b: Builder, task: Task, instance: TaskInstance | None, src: list[str], dst: list[str], schedule: str, label: str
+    b: Builder,
+    task: Task,
+    instance: TaskInstance | None,
+    src: list[str],
+    dst: list[str],
+    schedule: str,
+    label: str,
+    cls: str | None,
 ) -> Statement:
     """The Task(...) of a task's instances."""
     instances = list(task.instances) if instance is None else [instance]
@@ -50,13 +57,22 @@ def task_statements(
     if len(registers) > 1:
         refuse(f"different register counts in the instances of `{task.name}`", task.span)
     count = sum(i.num_warps for i in instances)
-    return _task(label, src, dst, instances[0].first_warp, count, registers.pop(), schedule)
+    return _task(label, src, dst, instances[0].first_warp, count, registers.pop(), schedule, cls)
 
 
 def _task(
-    label: str, src: list[str], dst: list[str], first: int, count: int, registers: int | None, schedule: str
+    label: str,
+    src: list[str],
+    dst: list[str],
+    first: int,
+    count: int,
+    registers: int | None,
+    schedule: str,
+    cls: str | None = None,
 ) -> Statement:
+    """`cls` is the task's own class; None for TS's."""
     args = [
+        *(["held=lambda: held"] if cls is not None else []),
         f'name="{label}"',
         f"src_resources=[{', '.join(src)}]",
         f"dst_resources=[{', '.join(dst)}]",
@@ -65,7 +81,7 @@ def _task(
         *([f"num_registers={registers}"] if registers else []),
         f"schedule={schedule}",
     ]
-    return Statement("ts/task", {"args": args})
+    return Statement("ts/task", {"cls": cls or "Task", "args": args})
 
 
 def padding_task(b: Builder, queue: str | None) -> tuple[Statement | None, list[Statement]]:

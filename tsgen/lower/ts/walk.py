@@ -9,14 +9,16 @@ from tsgen.lower import steps
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.mma import ref_of
-from tsgen.lower.pipelines import reads_generically
-from tsgen.lower.positions import side_of
+from tsgen.lower.pipelines import is_asked, touches_generically
+from tsgen.lower.positions import group_of, side_of
 from tsgen.lower.program import Statement
 from tsgen.lower.proofs import never
+from tsgen.lower.pyexpr import py_factor
 from tsgen.lower.queue import queue_of
 from tsgen.lower.rings import producer_kind
 from tsgen.lower.task import task_state
-from tsgen.lower.ts.program import OWN_STAGE, Block, Item, Result, Step, WorkCall, every, line
+from tsgen.lower.tries import late
+from tsgen.lower.ts.program import GET_DOMAIN, OWN_STAGE, SKIP_IF, Block, Item, Result, Step, WorkCall, every, line
 from tsgen.lower.ts.rename import renamed
 from tsgen.model.algebra import NotConstant, canonical, evaluate, is_constant, substitute
 from tsgen.model.expr import Binary, Const, Expr, Name, Placed, names
@@ -59,7 +61,10 @@ class Walk:
         self.b, self.task, self.instance = b, task, instance
         self.stage_names: dict[str, str] = {}  # ring -> its stage in works of other resources
         self.loop: str | None = None  # variable of the domain loop, while inside
-        self.domain: Placed | None = None  # end of the loop where it is a value of the tile
+        self.domain: Expr | None = None  # end of the loop where it is a value of the tile
+        self.offset: str | None = None  # what works add to TS's loop variable
+        queue = queue_of(b)
+        self.queue = queue.name if queue is not None else ""
         self.in_tiles = queue_of(b) is None
         self.conditions = {
             x.condition.expr.id
@@ -134,7 +139,7 @@ class Walk:
         self.in_tiles = True
         body = self.steps(self._with_loop(x.body))
         self.in_tiles = False
-        skip = f", skip_if={x.queue}.skip" if self.skips else ""
+        skip = f", skip_if={SKIP_IF}" if self.skips else ""
         handle = f" as {TILES}" if self.skips else ""
         return Block(f"with work_tile_loop({x.queue}{skip}){handle}", note, body)
 
@@ -147,12 +152,15 @@ class Walk:
         s.define(x.var, name)
         start, end, step = (self._of_instance(p.expr) for p in (x.start, x.end, x.step))
         s.lasts[x.var], s.lows[x.var] = _less_one(end), start
-        if self._of_tile(start) or self._of_tile(step):
-            refuse("a domain_loop that starts or steps by a value of the tile, in TS", x.span)
+        if self._of_tile(step):
+            refuse("a domain_loop that steps by a value of the tile, in TS", x.span)
+        if self._of_tile(start):  # TS starts at a value of the kernel: here at 0, and works add the rest
+            self.offset = py_factor(start, s.scope)
+            start, end = Const(0), Binary("-", end, start)
         bounds = [s.py(start), s.py(end), s.py(step)]
         if self._of_tile(end):
-            self.domain = Placed(end, x.end.span)
-            bounds[1] = "GET_DOMAIN"
+            self.domain = end
+            bounds[1] = GET_DOMAIN
         if bounds[2] == "1":
             bounds.pop()
         self.loop = name
@@ -222,15 +230,27 @@ class Walk:
             if canonical(c.args["n"].expr, self.s.scope.env).value == 0:
                 return []
             refuse("the step `skip` in TS", c.span, "TS moves a position by waiting and releasing alone")
+        if c.method.startswith("try_"):
+            return [Step(c.target, c.method, note)] if is_asked(self.s, c) else []
+        if c.method in ("acquire", "wait"):
+            old = late(self.task.schedule.steps, c.target, f"try_{c.method}", self.s.scope.env)
+            if old is not None:
+                refuse(
+                    f"`{old.text}`, which may come without a `try_{c.method}` of its own, in TS",
+                    old.span,
+                    "TS keeps the answer of a try for ever: try before every blocking step of this ring, or never",
+                )
         out: list[Item] = []
-        if c.method == "release" and any(
-            producer_kind(b, m) == "tma" and b.derived.arrivals[m].empty_by != "thread" and reads_generically(self.s, m)
-            for m in members
-        ):
-            sync = line("cute.arch.sync_warp()")
-            out.append(WorkCall(members[0], "sync_warp", "consumer", True, [sync], "every lane has read"))
+        if c.method == "release" and all(self._released_by_lanes(m) for m in members):
+            if group_of(b, members[0]) is not None or touches_generically(self.s, c.target):
+                sync = WorkCall(members[0], "sync_warp", "consumer", True, [line("cute.arch.sync_warp()")], None)
+                sync.note = "every lane has read before one lane releases"
+                out.append(sync)
         opened = tuple(members) if c.method == "wait" else ()
         return [*out, Step(c.target, c.method, note, opened)]
+
+    def _released_by_lanes(self, ring: str) -> bool:
+        return producer_kind(self.b, ring) == "tma" and self.b.derived.arrivals[ring].empty_by != "thread"
 
     def _work(self, c: CallStep, note: str | None) -> WorkCall:
         s, b = self.s, self.b
@@ -292,7 +312,9 @@ class Walk:
                 out += [*x.statements, *(line(r.text) for r in x.results.values())]
             elif isinstance(x, Block):
                 out.append(line(x.head))
-        return out if self.domain is None else [*out, line(self.s.py(self.domain.expr))]
+        if self.offset is not None:
+            out.append(line(self.offset))
+        return out if self.domain is None else [*out, line(self.s.py(self.domain))]
 
     def rename(self, names: dict[str, str]) -> None:
         """Gives names of the task's start other ones."""

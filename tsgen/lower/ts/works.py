@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
+from tsgen.lower.mentions import texts
 from tsgen.lower.names import Namer
 from tsgen.lower.program import Statement, assign
 from tsgen.lower.queue import TileCoord
 from tsgen.lower.ts.program import (
+    GET_DOMAIN,
     HELD,
     OWN_STAGE,
+    SKIP_IF,
     Block,
     Item,
     Method,
@@ -33,6 +37,7 @@ _TAKEN = frozenset(
     "physical_ranges pipeline pipeline_config pipeline_group producer_aux_work producer_commit_state producer_state "
     "producer_status producer_tail producer_vars producer_work release state_src try_acquire try_wait wait".split()
 )
+_METHOD_CALL = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.[A-Za-z_]\w*\(")
 _KINDS = {"smem": "Smem", "rmem": "Reg", "barrier": "Barrier", "work_queue": "Queue"}
 
 
@@ -67,12 +72,19 @@ class Classes:
     made: dict[str, ResourceClass] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # resource -> its variable in the module's manager function
     namer: Namer = field(default_factory=Namer)
+    tasks: dict[str, str] = field(default_factory=dict)  # classes of tasks with domains of their own
 
     def variable(self, owner: str) -> str:
         """What schedules and the manager call a resource."""
         if owner not in self.names:
             self.names[owner] = self.namer.new(owner.removeprefix("engine "))
         return self.names[owner]
+
+    def task(self, label: str) -> str:
+        """The name of the class of a task whose domain depends on the tile."""
+        if label not in self.tasks:
+            self.tasks[label] = self.b.names.new(f"{_camel(label)}Task")
+        return self.tasks[label]
 
     def of(self, owner: str) -> ResourceClass:
         if owner not in self.made:
@@ -156,6 +168,10 @@ class Finish:
                     body = tuple(self.items(x.body))
                     self.fors = self.fors[:-1] if loop else self.fors
                     head = renamed(x.head, {n: t for n, t in self.kernel_names.items() if n not in self.variables})
+                    if GET_DOMAIN in head:
+                        head = head.replace(GET_DOMAIN, f"{self.classes.task(self.walk.label)}.get_domain")
+                    if SKIP_IF in head:
+                        head = head.replace(SKIP_IF, f"{self.classes.of(self.walk.queue).name}.skip")
                     out.append(Statement("ts/block", {"head": head}, x.note, body))
         return out
 
@@ -191,8 +207,16 @@ class Finish:
         later = self._later(c)
         names = {n: t for n, t in self.kernel_names.items() if n not in passed}
         names |= {n: f"{HELD}.{n}" for n in self.held if n not in passed}
-        head = [] if c.loop is None or c.loop not in seen else [assign(c.loop, "stage_info.loop_offset")]
+        # held.x[i] = y and held.x.f() would count as changes of `held`, which no branch may make
+        local = [n for n in dict.fromkeys([*_elements_set(c.statements), *_receivers(c.statements)]) if n in names]
+        head = [assign(n, names.pop(n)) for n in local]
+        offset = self.walk.offset if c.loop is not None and c.loop in seen else None
+        if offset is not None:
+            seen |= words([offset])
         head += tile_values(self.walk, seen, self.coord, names)
+        if c.loop is not None and c.loop in seen:
+            start = f"{renamed(offset, names)} + " if offset is not None else ""
+            head.append(assign(c.loop, f"{start}stage_info.loop_offset"))
         tail, returns = [], []
         for name, result in c.results.items():
             if result.dtype is not None and (name in later or name in self.walk.conditions or c.owner == CONDITIONS):
@@ -203,10 +227,10 @@ class Finish:
                 self.held.add(name)
                 tail.append(assign(f"{HELD}.{name}", name))
         body = [*head, *renamed(c.statements, names), *tail]
-        texts = [renamed(t, names) for _, t in returns]
-        if texts:
-            body.append(line(f"return {', '.join(texts)}"))
-        if any(f"{HELD}." in t for t in _flat_texts(body)):
+        values = [renamed(t, names) for _, t in returns]
+        if values:
+            body.append(line(f"return {', '.join(values)}"))
+        if any(f"{HELD}." in t for t in texts(body)):
             body.insert(0, assign(HELD, "self.held()"))
         params = tuple(f"{p}: {annotations[p]}" if annotations[p] else p for p in passed)
         slots = tuple(s for s, _ in returns)
@@ -265,12 +289,20 @@ def tile_values(
     return out
 
 
+def _receivers(statements: list[Statement]) -> Iterator[str]:
+    """Names whose methods are called."""
+    for text in texts(statements):
+        yield from (m.group(1) for m in _METHOD_CALL.finditer(text))
+
+
+def _elements_set(statements: Iterable[Statement]) -> Iterator[str]:
+    """Tensors of which single elements are assigned."""
+    for x in statements:
+        name = str(x.values.get("name", "")) if x.template == "setup/assign" else ""
+        if "[" in name:
+            yield name.split("[")[0]
+        yield from _elements_set(x.body)
+
+
 def _mentioned(c: WorkCall) -> set[str]:
     return words(c.statements) | words([r.text for r in c.results.values()])
-
-
-def _flat_texts(statements: list[Statement]) -> Iterable[str]:
-    from tsgen.lower.mentions import texts
-
-    return texts(statements)
-
