@@ -49,9 +49,14 @@ def imports(body: str, extra: tuple[tuple[str, str], ...]) -> str:
     for module, names in sorted(names_of):
         used = [n for n in names if re.search(rf"(?<![\w.]){n}\b", body)]
         if used:
-            dsl.append(f"from {module} import {', '.join(used)}")
+            dsl.append(_import(module, used))
     dsl += [f"from {module} import {name}" for module, name in extra]
     return "\n".join(standard) + "\n\n" + "\n".join(dsl)
+
+
+def _import(module: str, names: list[str]) -> str:
+    line = f"from {module} import {', '.join(names)}"
+    return line if len(line) <= WIDTH else f"from {module} import (\n    " + ",\n    ".join(names) + ",\n)"
 
 
 def fold(text: str) -> str:

@@ -10,6 +10,7 @@ from tsgen.lower.program import Statement
 
 OWN_STAGE = "stage_info.stage_idx"
 GET_DOMAIN, SKIP_IF = "<domain>", "<skip>"  # in a block's head: methods of classes that have no name yet
+KEY = "<key>"  # in a block's head: `key`, which is no code
 HELD = "held"  # the kernel's values in a method
 
 
@@ -64,6 +65,7 @@ class Block:
     note: str | None
     body: list[Item]
     condition: WorkCall | None = None  # gives the value that the block asks for
+    key: str = ""  # of a condition
 
 
 Item = Step | WorkCall | Block

@@ -39,7 +39,8 @@ def words(value: object) -> set[str]:
 def given(statements: Iterable[Statement]) -> Iterator[str]:
     """Names that stand alone in the statements' values: those they assign, and those they take over whole."""
     for s in statements:
-        for text in texts(list(s.values.values())):
+        later = "staged" if s.values.get("whole") else None  # of stmatrix: made by the store itself
+        for text in texts([v for k, v in s.values.items() if k != later]):
             for part in text.split(","):
                 if part.strip().isidentifier():
                     yield part.strip()

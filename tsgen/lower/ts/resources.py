@@ -14,6 +14,7 @@ from tsgen.lower.ts.walk import Walk
 from tsgen.model.kernel import Pipeline, Resource
 from tsgen.model.steps import calls
 
+_TYPES = {"tma_async": "TmaAsync", "async_async": "AsyncAsync"}
 _GROUP_MODES = {"merge": "Merge", "fork": "Fork", "fused_merge": "FusedMerge"}
 
 
@@ -21,6 +22,8 @@ def config(b: Builder, r: Resource, walks: Iterable[Walk]) -> list[str]:
     """The arguments of a ring's PipelineConfig."""
     p = r.pipeline
     assert p is not None
+    if p.type not in _TYPES:
+        refuse(f"a pipeline of type {p.type} in TS", p.spans.get("type", p.span), "TS has no such type")
     kind = producer_kind(b, r.name)
     values = _values(b, r, p)
     empty = str(values["empty"])
@@ -28,7 +31,7 @@ def config(b: Builder, r: Resource, walks: Iterable[Walk]) -> list[str]:
         empty = f"32 * {empty}"  # TS has every thread release
     group = "pipeline.CooperativeGroup(pipeline.Agent.Thread, {})"
     args = [
-        f"pipeline_type=PipelineType.{'TmaAsync' if kind == 'tma' else 'AsyncAsync'}",
+        f"pipeline_type=PipelineType.{_TYPES[p.type]}",
         f"num_stages={values['stages']}",
         f"num_bytes={values['bytes'] or 0}",
         f"producer_group={group.format(values['full'])}",

@@ -18,7 +18,7 @@ from tsgen.lower.queue import queue_of
 from tsgen.lower.rings import producer_kind
 from tsgen.lower.task import task_state
 from tsgen.lower.tries import late
-from tsgen.lower.ts.program import GET_DOMAIN, OWN_STAGE, SKIP_IF, Block, Item, Result, Step, WorkCall, every, line
+from tsgen.lower.ts.program import GET_DOMAIN, KEY, OWN_STAGE, SKIP_IF, Block, Item, Result, Step, WorkCall, every, line
 from tsgen.lower.ts.rename import renamed
 from tsgen.model.algebra import NotConstant, canonical, evaluate, is_constant, substitute
 from tsgen.model.expr import Binary, Const, Expr, Name, Placed, names
@@ -113,7 +113,9 @@ class Walk:
             case DomainLoop():
                 return [self._domain_loop(x, note)]
             case Skippable():
+                self.skipping = self.skips
                 body = self.steps(x.body)
+                self.skipping = False
                 return [Block(f"with {TILES}.skippable()", note, body)] if self.skips else body
             case Guard():
                 call = f"every({x.period}, start={x.start})" if x.kind == "every" else f"{x.kind}()"
@@ -143,7 +145,8 @@ class Walk:
         handle = f" as {TILES}" if self.skips else ""
         return Block(f"with work_tile_loop({x.queue}{skip}){handle}", note, body)
 
-    skips = False
+    skips = False  # whether some tiles are skipped
+    skipping = False  # in a block that they skip
     skip_if: Placed | None = None
 
     def _domain_loop(self, x: DomainLoop, note: str) -> Block:
@@ -184,14 +187,14 @@ class Walk:
         if self.loop is None:
             refuse("a condition outside of the domain_loop, in TS", x.span, "TS has conditions inside it alone")
         e = x.condition.expr
+        kind = "when_true" if x.value else "when_false"
         key = x.key.replace('"', "'")
-        head = f'with when_{"true" if x.value else "false"}(%s, key="{key}")'
         if isinstance(e, Name) and e.id in self.dtypes:
-            return Block(head % self.s.py(e), note, self.steps(x.body))
+            return Block(f"with {kind}({self.s.py(e)}, {KEY})", note, self.steps(x.body), key=key)
         name = self.s.names.new("condition")
         result = {name: Result("cutlass.Boolean", f"cutlass.Boolean({self.s.py(e)})")}
         call = WorkCall(CONDITIONS, "condition", "consumer", True, [], None, result, {}, self.loop)
-        return Block(head % name, note, self.steps(x.body), call)
+        return Block(f"with {kind}({name}, {KEY})", note, self.steps(x.body), call, key)
 
     def _static_if(self, x: StaticIf, note: str) -> list[Item]:
         condition = self._of_instance(x.condition.expr)
@@ -224,6 +227,12 @@ class Walk:
 
     def _pipeline(self, c: CallStep, note: str | None) -> list[Item]:
         b = self.b
+        if self.skipping and self.loop is None:
+            refuse(
+                f"`{c.text}` in a skippable block and outside of its domain_loop, in TS",
+                c.span,
+                "TS does not carry the position that such a step moves out of the block: its code does not compile",
+            )
         group = b.kernel.groups.get(c.target)
         members = group.members if group is not None else (c.target,)
         if c.method == "skip":

@@ -15,6 +15,7 @@ from tsgen.lower.queue import TileCoord
 from tsgen.lower.ts.program import (
     GET_DOMAIN,
     HELD,
+    KEY,
     OWN_STAGE,
     SKIP_IF,
     Block,
@@ -99,7 +100,7 @@ class Classes:
             engine = owner.removeprefix("engine ")
             name, doc, barrier = f"{_camel(engine)}Groups", f"Waits for what this thread has started on {engine}.", True
         elif owner == CONDITIONS:
-            name, doc = "Conditions", "What `when_true` and `when_false` ask."
+            name, doc = "Conditions", "Conditions of blocks."
         elif owner in kernel.tensors:
             t = kernel.tensors[owner]
             name, doc, note = f"Gmem{_camel(owner)}", f"The tensor {owner}.", b.note(t.span.line, owner)
@@ -168,6 +169,7 @@ class Finish:
                     body = tuple(self.items(x.body))
                     self.fors = self.fors[:-1] if loop else self.fors
                     head = renamed(x.head, {n: t for n, t in self.kernel_names.items() if n not in self.variables})
+                    head = head.replace(KEY, f'key="{x.key}"')
                     if GET_DOMAIN in head:
                         head = head.replace(GET_DOMAIN, f"{self.classes.task(self.walk.label)}.get_domain")
                     if SKIP_IF in head:
