@@ -77,7 +77,7 @@ def answers(steps: tuple[Step, ...], target: str, attempt: str, env: Env) -> Ans
 
 
 def late(steps: tuple[Step, ...], target: str, attempt: str, env: Env) -> CallStep | None:
-    """A blocking step that may follow one without a try in between, on a ring that is tried: its answer would be old."""
+    """A blocking step of a ring that is tried, which may follow another one without a try in between."""
     flow = _Flow(target, attempt, env)
     flow.walk(steps, frozenset({START}))
     tries = {id(c) for c in calls(steps) if c.target == target and c.method == attempt}

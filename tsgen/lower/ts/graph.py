@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from tsgen.lower.context import Builder
 from tsgen.model.kernel import Kernel
 from tsgen.model.ops import accesses
-from tsgen.model.steps import calls
 
 
 @dataclass
@@ -96,4 +95,3 @@ def _read_by(kernel: Kernel, resource: str) -> list[str]:
             if a.mode == "read" and a.ref.resource not in (None, resource):
                 out[str(a.ref.resource)] = None
     return list(out)
-

@@ -22,6 +22,7 @@ from tsgen.lower.ts.tasks import per_instance
 from tsgen.lower.ts.walk import Walk
 from tsgen.model.kernel import Program
 
+
 def lower_ts(program: Program, derived: Sequence[Derived]) -> Module:
     """The module of a program against TS. Raises Unsupported for what TS cannot say."""
     return lower(program, derived, _kernel)
@@ -39,8 +40,10 @@ def _kernel(b: Builder, base: dict[str, str], extents: dict[str, str]) -> tuple[
     shared = _preludes(b, walks)
     used = _used(b, walks, base)
     lets = [] if coord is not None else _tile_lets(b, walks)
-    code = [x for w in walks for x in w.code()] + ([] if coord is None else [line(coord.call or ""), line(coord.loop("0", "1"))])
-    setup = lower_setup(b, pipes, [tuple(code), tuple([*shared, *lets])], used, extents, coord, [])
+    code = [x for w in walks for x in w.code()] + (
+        [] if coord is None else [line(coord.call or ""), line(coord.loop("0", "1"))]
+    )
+    setup = lower_setup(b, pipes, [tuple(code), (*shared, *lets)], used, extents, coord, [])
     init = {x.template: x for x in setup if x.template in _INIT}
     names = _kernel_names(b, coord)
     manager, values = manager_function(b, walks, coord, names)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from tsgen.lower.context import Builder
 from tsgen.lower.mentions import texts
-from tsgen.lower.names import Namer
 from tsgen.lower.program import Statement
 from tsgen.lower.queue import TileCoord, queue_of
 from tsgen.lower.ts.graph import TaskUse, dependencies
@@ -55,9 +54,7 @@ def manager_function(
         label = f.walk.label
         schedule = classes.namer.new(f"{label}_schedule")
         used = list(f.recorded_on)
-        passed = [
-            f"{classes.variable(members[r].name)}.{r}" if r in members else classes.variable(r) for r in used
-        ]
+        passed = [f"{classes.variable(members[r].name)}.{r}" if r in members else classes.variable(r) for r in used]
         note = b.note(f.walk.task.schedule.span.line, f"schedule {f.walk.task.schedule.name}")
         params = [classes.variable(r) for r in used]
         body.append(Statement("ts/schedule", {"name": schedule, "resources": params}, note, tuple(f.body)))
@@ -84,14 +81,19 @@ def manager_function(
     wanted = dict.fromkeys(m for s in [*functions, function] for t in texts(s) for m in _HELD.findall(t))
     made_here = {n for f in finished for n in f.held}
     if queue is not None:
-        wanted |= dict.fromkeys(["cluster_tiles", "cluster", "clusters"] if coord and not coord.serpentine else ["rounds"])
+        wanted |= dict.fromkeys(
+            ["cluster_tiles", "cluster", "clusters"] if coord and not coord.serpentine else ["rounds"]
+        )
     return str(values["name"]), [n for n in wanted if n not in made_here]
 
 
 def _resources(kernel: Kernel, walks: list[Walk]) -> list[str]:
     """Every resource that a schedule mentions: PDL and queue first, then in the spec's order, then the rest."""
     seen = dict.fromkeys(
-        x.target if isinstance(x, Step) else x.owner for w in walks for x in every(w.items) if isinstance(x, Step | WorkCall)
+        x.target if isinstance(x, Step) else x.owner
+        for w in walks
+        for x in every(w.items)
+        if isinstance(x, Step | WorkCall)
     )
     for g in kernel.groups.values():
         seen |= dict.fromkeys([*g.members, g.name])

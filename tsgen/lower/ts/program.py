@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tsgen.lower.positions import Side
 from tsgen.lower.program import Statement
 
-OWN_STAGE = "stage_info.stage_idx"
+OWN_STAGE, OFFSET = "stage_info.stage_idx", "stage_info.loop_offset"
 GET_DOMAIN, SKIP_IF = "<domain>", "<skip>"  # in a block's head: methods of classes that have no name yet
 KEY = "<key>"  # in a block's head: `key`, which is no code
 HELD = "held"  # the kernel's values in a method
@@ -31,7 +31,7 @@ class Step:
 
 @dataclass
 class Result:
-    """A value that a work leaves for later steps: its text at the work's end, its type if TS can carry it as a token."""
+    """A value that a work leaves for later steps: its text at the work's end; its type, if TS can carry it."""
 
     dtype: str | None
     text: str

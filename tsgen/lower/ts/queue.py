@@ -11,9 +11,7 @@ from tsgen.lower.ts.walk import Walk
 from tsgen.lower.ts.works import ResourceClass, tile_values
 
 
-def queue_class(
-    cls: ResourceClass, coord: TileCoord, names: Mapping[str, str], skipping: Walk | None
-) -> Statement:
+def queue_class(cls: ResourceClass, coord: TileCoord, names: Mapping[str, str], skipping: Walk | None) -> Statement:
     """The queue's class. `names` says how methods read the kernel's names, `skipping` which task skips tiles."""
     rank = len(coord.axes)
     count = "nth" if coord.serpentine else coord.var

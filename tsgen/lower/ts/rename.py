@@ -23,7 +23,9 @@ def _renamed(value: object, names: Mapping[str, str]) -> object:
         return _WORD.sub(lambda m: names.get(m.group(), m.group()), value)
     if isinstance(value, Statement):
         values = {k: _renamed(v, names) for k, v in value.values.items()}
-        return Statement(value.template, values, value.note, tuple(cast(Statement, _renamed(s, names)) for s in value.body))
+        return Statement(
+            value.template, values, value.note, tuple(cast(Statement, _renamed(s, names)) for s in value.body)
+        )
     if isinstance(value, dict):
         return {k: _renamed(v, names) for k, v in value.items()}
     if isinstance(value, tuple | list):

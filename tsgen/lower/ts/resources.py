@@ -87,7 +87,9 @@ def _check_lanes(b: Builder, r: Resource, p: Pipeline) -> None:
     for task in b.kernel.tasks:
         n = task.instances[0].num_warps
         used = {c.method for c in calls(task.schedule.steps) if c.target == r.name}
-        strides = {m: p.interleave_stride[i] for i, m in enumerate(("acquire", "commit", "wait", "release")) if m in used}
+        strides = {
+            m: p.interleave_stride[i] for i, m in enumerate(("acquire", "commit", "wait", "release")) if m in used
+        }
         lanes = {m for m, s in strides.items() if s > 1}
         if any(strides[m] == n for m in lanes) and len(set(p.interleave_stride)) > 1:
             refuse(

@@ -85,7 +85,7 @@ def _task(
 
 
 def padding_task(b: Builder, queue: str | None) -> tuple[Statement | None, list[Statement]]:
-    """The schedule of padding warps, and a task for each run of them: they execute their warpgroup's setmaxnreg alone."""
+    """The schedule of padding warps, and a task for each run of them: all they do is their warpgroup's setmaxnreg."""
     tasks = []
     for task in b.kernel.tasks:
         warps = sorted(b.derived.padding.get(task.name, ()))
@@ -101,9 +101,7 @@ def padding_task(b: Builder, queue: str | None) -> tuple[Statement | None, list[
     empty = Statement("ts/block", {"head": "with domain_loop(0, 0)"})
     if queue is None:
         return Statement("ts/schedule", {"name": "padding", "resources": []}, _PADDING, (empty,)), tasks
-    steps = tuple(
-        Statement("ts/call", {"target": queue, "method": m, "args": [], "results": ()}) for m in QUEUE_STEPS
-    )
+    steps = tuple(Statement("ts/call", {"target": queue, "method": m, "args": [], "results": ()}) for m in QUEUE_STEPS)
     loop = Statement("ts/block", {"head": f"with work_tile_loop({queue})"}, None, (empty, *steps))
     assert queue_of(b) is not None
     return Statement("ts/schedule", {"name": "padding", "resources": [queue]}, _PADDING, (loop,)), tasks

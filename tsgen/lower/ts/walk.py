@@ -125,7 +125,10 @@ class Walk:
             case StaticFor():
                 name = self.s.names.new(x.var)
                 self.s.define(x.var, name)
-                self.s.lasts[x.var], self.s.lows[x.var] = Const(max(x.values, default=0)), Const(min(x.values, default=0))
+                self.s.lasts[x.var], self.s.lows[x.var] = (
+                    Const(max(x.values, default=0)),
+                    Const(min(x.values, default=0)),
+                )
                 over = f"range({self.s.py(x.count)})" if x.count is not None else f"({', '.join(map(str, x.values))},)"
                 return [Block(f"for {name} in {over}", note, self.steps(x.body))]
             case StaticIf():
@@ -250,11 +253,10 @@ class Walk:
                     "TS keeps the answer of a try for ever: try before every blocking step of this ring, or never",
                 )
         out: list[Item] = []
-        if c.method == "release" and all(self._released_by_lanes(m) for m in members):
-            if group_of(b, members[0]) is not None or touches_generically(self.s, c.target):
-                sync = WorkCall(members[0], "sync_warp", "consumer", True, [line("cute.arch.sync_warp()")], None)
-                sync.note = "every lane has read before one lane releases"
-                out.append(sync)
+        by_lanes = c.method == "release" and all(self._released_by_lanes(m) for m in members)
+        if by_lanes and (group_of(b, members[0]) is not None or touches_generically(self.s, c.target)):
+            why = "every lane has read before one lane releases"
+            out.append(WorkCall(members[0], "sync_warp", "consumer", True, [line("cute.arch.sync_warp()")], why))
         opened = tuple(members) if c.method == "wait" else ()
         return [*out, Step(c.target, c.method, note, opened)]
 

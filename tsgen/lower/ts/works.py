@@ -16,6 +16,7 @@ from tsgen.lower.ts.program import (
     GET_DOMAIN,
     HELD,
     KEY,
+    OFFSET,
     OWN_STAGE,
     SKIP_IF,
     Block,
@@ -33,11 +34,14 @@ from tsgen.lower.ts.walk import CONDITIONS, Walk
 
 # what TS's MemoryResource has: methods and slots of ours take other names
 _TAKEN = frozenset(
-    "acquire commit consumer_aux_work consumer_release_state consumer_state consumer_status consumer_var_names "
-    "consumer_vars consumer_work consumer_work_stage create create_pipeline dummy held is_barrier name number "
-    "physical_ranges pipeline pipeline_config pipeline_group producer_aux_work producer_commit_state producer_state "
-    "producer_status producer_tail producer_vars producer_work release state_src try_acquire try_wait wait".split()
-)
+    (
+        "acquire", "commit", "consumer_aux_work", "consumer_release_state", "consumer_state", "consumer_status",
+        "consumer_var_names", "consumer_vars", "consumer_work", "consumer_work_stage", "create", "create_pipeline",
+        "dummy", "held", "is_barrier", "name", "number", "physical_ranges", "pipeline", "pipeline_config",
+        "pipeline_group", "producer_aux_work", "producer_commit_state", "producer_state", "producer_status",
+        "producer_tail", "producer_vars", "producer_work", "release", "state_src", "try_acquire", "try_wait", "wait"
+    )
+)  # fmt: skip
 _METHOD_CALL = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.[A-Za-z_]\w*\(")
 _KINDS = {"smem": "Smem", "rmem": "Reg", "barrier": "Barrier", "work_queue": "Queue"}
 
@@ -159,7 +163,9 @@ class Finish:
                     out += [self.stage(r) for r in x.waits if r in self.needed]
                 case WorkCall():
                     seen = _mentioned(x)
-                    out += [self.stage(r) for r in sorted(self.at_use) if r != x.owner and self.walk.stage_names[r] in seen]
+                    out += [
+                        self.stage(r) for r in sorted(self.at_use) if r != x.owner and self.walk.stage_names[r] in seen
+                    ]
                     out.append(self.call(x))
                 case Block():
                     if x.condition is not None:
@@ -186,59 +192,66 @@ class Finish:
         )
 
     def call(self, c: WorkCall) -> Statement:
+        """The step that calls a work, whose method is added to the owner's class."""
         owner = self.classes.of(c.owner)
         self.used(c.owner, c.side)
         seen = _mentioned(c)
-        passed: dict[str, str] = {}  # parameter -> what the schedule passes
-        annotations: dict[str, str] = {}
-        for name in self.variables:
-            if name in seen:
-                passed[name], annotations[name] = name, self._dtype(name)
-        for name in self.fors:
-            if name in seen:
-                passed[name], annotations[name] = name, "cutlass.Constexpr"
-        for name, text in c.statics.items():
-            if name in seen:
-                passed[name], annotations[name] = text, "cutlass.Constexpr"
-        for ring, name in self.walk.stage_names.items():
-            if name in seen and name not in passed:
-                refuse(
-                    f"a work of `{c.owner}` at a stage of `{ring}`, which the task `{self.walk.task.name}` fills, in TS",
-                    self.walk.span,
-                )
-        later = self._later(c)
+        passed = self._passed(c, seen)
         names = {n: t for n, t in self.kernel_names.items() if n not in passed}
         names |= {n: f"{HELD}.{n}" for n in self.held if n not in passed}
+        head = self._head(c, seen, names)
+        tail, returned = self._results(c, owner)
+        body = [*head, *renamed(c.statements, names), *tail]
+        if returned:
+            body.append(line(f"return {', '.join(renamed(t, names) for t in returned.values())}"))
+        if any(f"{HELD}." in t for t in texts(body)):
+            body.insert(0, assign(HELD, "self.held()"))
+        params = tuple(f"{p}: {a}" if a else p for p, (_, a) in passed.items())
+        method = owner.add(c.wish, Method("", c.side, c.auxiliary, params, tuple(returned), tuple(body), c.about))
+        results = tuple(n for n in c.results if n in self.variables and self.variables[n][1] in returned)
+        return self.recorded(c.owner, method.name, {p: v for p, (v, _) in passed.items()}, results, c.note)
+
+    def _passed(self, c: WorkCall, seen: set[str]) -> dict[str, tuple[str, str]]:
+        """The method's parameters: what the schedule passes, and their annotations."""
+        passed = {n: (n, self._dtype(n)) for n in self.variables if n in seen}
+        passed |= {n: (n, "cutlass.Constexpr") for n in self.fors if n in seen}
+        passed |= {n: (text, "cutlass.Constexpr") for n, text in c.statics.items() if n in seen}
+        for ring, name in self.walk.stage_names.items():
+            if name in seen and name not in passed:
+                task = self.walk.task
+                refuse(
+                    f"a work of `{c.owner}` at a stage of `{ring}`, which the task `{task.name}` fills, in TS",
+                    task.span,
+                )
+        return passed
+
+    def _head(self, c: WorkCall, seen: set[str], names: dict[str, str]) -> list[Statement]:
+        """What the method computes first: values of its tile and iteration."""
         # held.x[i] = y and held.x.f() would count as changes of `held`, which no branch may make
         local = [n for n in dict.fromkeys([*_elements_set(c.statements), *_receivers(c.statements)]) if n in names]
         head = [assign(n, names.pop(n)) for n in local]
-        offset = self.walk.offset if c.loop is not None and c.loop in seen else None
-        if offset is not None:
-            seen |= words([offset])
-        head += tile_values(self.walk, seen, self.coord, names)
-        if c.loop is not None and c.loop in seen:
-            start = f"{renamed(offset, names)} + " if offset is not None else ""
-            head.append(assign(c.loop, f"{start}stage_info.loop_offset"))
-        tail, returns = [], []
+        looping = c.loop if c.loop in seen else None
+        start = self.walk.offset if looping else None
+        head += tile_values(self.walk, seen | words([start or ""]), self.coord, names)
+        if looping is not None:
+            head.append(assign(looping, f"{renamed(start, names)} + {OFFSET}" if start is not None else OFFSET))
+        return head
+
+    def _results(self, c: WorkCall, owner: ResourceClass) -> tuple[list[Statement], dict[str, str]]:
+        """What the method leaves in `held`, and what it returns: slots and their texts."""
+        later = self._later(c)
+        kept: list[Statement] = []
+        returned: dict[str, str] = {}
         for name, result in c.results.items():
-            if result.dtype is not None and (name in later or name in self.walk.conditions or c.owner == CONDITIONS):
+            asked = name in self.walk.conditions or c.owner == CONDITIONS
+            if result.dtype is not None and (name in later or asked):
                 slot = self._variable(owner, name, result.dtype)
                 self.variables[name] = (c.owner, slot)
-                returns.append((slot, result.text))
+                returned[slot] = result.text
             if name in later and (result.dtype is None or name in self.walk.conditions):
                 self.held.add(name)
-                tail.append(assign(f"{HELD}.{name}", name))
-        body = [*head, *renamed(c.statements, names), *tail]
-        values = [renamed(t, names) for _, t in returns]
-        if values:
-            body.append(line(f"return {', '.join(values)}"))
-        if any(f"{HELD}." in t for t in texts(body)):
-            body.insert(0, assign(HELD, "self.held()"))
-        params = tuple(f"{p}: {annotations[p]}" if annotations[p] else p for p in passed)
-        slots = tuple(s for s, _ in returns)
-        method = owner.add(c.wish, Method("", c.side, c.auxiliary, params, slots, tuple(body), c.about))
-        results = tuple(n for n in c.results if n in self.variables and self.variables[n][1] in slots)
-        return self.recorded(c.owner, method.name, passed, results, c.note)
+                kept.append(assign(f"{HELD}.{name}", name))
+        return kept, returned
 
     def _later(self, c: WorkCall) -> set[str]:
         """The results that works after this one mention."""
@@ -263,9 +276,13 @@ class Finish:
 
 
 def tile_values(
-    walk: Walk, seen: set[str], coord: TileCoord | None, names: Mapping[str, str], tile: str = "stage_info.work_tile.tile_idx"
+    walk: Walk,
+    seen: set[str],
+    coord: TileCoord | None,
+    names: Mapping[str, str],
+    tile: str = "stage_info.work_tile.tile_idx",
 ) -> list[Statement]:
-    """What a method computes from its tile before anything else: coordinates, `let` values and TMA windows it mentions."""
+    """What a method computes from its tile first: the coordinates, `let` values and TMA windows that it mentions."""
     if coord is None:
         return []
     s = walk.s
