@@ -22,7 +22,7 @@ from tsgen.derive import derive
 from tsgen.derive.arrivals import ACQUIRE
 from tsgen.emit import Form, emit
 from tsgen.lower import Unsupported
-from tsgen.model.kernel import Kernel, Pipeline, Program
+from tsgen.model.kernel import Kernel, Program
 from tsgen.model.steps import Guard, When, calls, walk
 from tsgen.spec import load_program
 
@@ -33,8 +33,6 @@ pytestmark = [
 
 REASONS = {
     "drain": "TS waits at a producer's end for all stages of its rings; needed is that for rings that peers release",
-    "threads": "TS has every thread release an async ring, where one lane of each warp would do: compared with a spec "
-    "that asks for that",
     "last": "TS runs the last iteration of a loop with `last_iter` behind the loop: its steps are there twice",
     "parts": "a loop whose condition holds in its first iterations is two loops in CuTe: its steps are there twice",
 }
@@ -47,17 +45,17 @@ SAID = {  # builds of tests/gpu/builds.py, and what tells their two forms apart
     "copy_varlen": "",
     "pdl_chain": "",
     "pdl_chain_serial": "",
-    "ping_pong": "drain threads last",
-    "split_consumer": "drain threads",
-    "interleave_warp_lanes": "drain threads",
+    "ping_pong": "drain last",
+    "split_consumer": "drain",
+    "interleave_warp_lanes": "drain",
     "leader_routed_single": "drain",
     "leader_routed_cluster": "",
-    "async_load": "drain threads",
-    "group_merge": "drain threads",
+    "async_load": "drain",
+    "group_merge": "drain",
     "group_fork": "drain",
     "group_fused_merge": "drain",
     "gemm_residual": "drain",
-    "alias_epilogue": "drain threads last",
+    "alias_epilogue": "drain last",
     "gemm_f16": "",
     "gemm_bf16_bias_gelu": "",
     "gemm_narrow": "drain",
@@ -71,6 +69,7 @@ REFUSED = {  # and what is said of them
     "rmsnorm": "a pipeline of type peer_async",
     "attention_varlen": "in a skippable block and outside of its domain_loop",
 }
+FORMS: tuple[Form, ...] = ("cute", "ts")
 ONE_WARP = (("warp_idx: 4*w, num_warps: 4", "warp_idx: w, num_warps: 1"), ("warp_idx: 8", "warp_idx: lanes"))
 UNBALANCED = (("        - ring.release()\n", ""),)
 
@@ -98,28 +97,6 @@ def text_of(program: Program, form: Form) -> str:
     return emit(program, [derive(k) for k in program.kernels], form)
 
 
-def released_by_all(program: Program) -> Program:
-    """The program with every thread releasing the async rings, and those that share barriers with them."""
-
-    def changed(kernel: Kernel) -> Kernel:
-        derived, resources = derive(kernel), dict(kernel.resources)
-        rings = {n: r.pipeline for n, r in resources.items() if r.pipeline is not None}
-        grouped = [g.members for g in kernel.groups.values()]
-        for name, p in rings.items():
-            together = next((m for m in grouped if name in m), (name,))
-            arrivals = derived.arrivals[name]
-            if any(rings[m].type == "async_async" for m in together) and arrivals.empty_by != "thread":
-                p = replace_pipeline(p, consumer_group=32 * arrivals.empty)
-                resources[name] = replace(resources[name], pipeline=p)
-        return replace(kernel, resources=resources)
-
-    return replace(program, kernels=tuple(changed(k) for k in program.kernels))
-
-
-def replace_pipeline(p: Pipeline, **changes: int) -> Pipeline:
-    return replace(p, **changes)  # type: ignore[arg-type]
-
-
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     folder = tmp_path_factory.mktemp("specs")
@@ -135,10 +112,8 @@ def compiled(cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) -
     broken = edited(folder, "specs/copy_tma.yaml", UNBALANCED)
     texts = {"unbalanced.ts": text_of(broken, "ts")}
     for c in cases.values():
-        texts[f"{c.name}.cute"] = text_of(released_by_all(c.program) if "threads" in c.reasons else c.program, "cute")
-        texts[f"{c.name}.ts"] = text_of(c.program, "ts")
-        if "threads" in c.reasons:
-            texts[f"{c.name}.lanes"] = text_of(c.program, "cute")
+        for form in FORMS:
+            texts[f"{c.name}.{form}"] = text_of(c.program, form)
     paths = {name: folder / f"{name.replace('.', '_')}.py" for name in texts}
     for name, path in paths.items():
         path.write_text(texts[name], encoding="utf-8")
@@ -195,9 +170,8 @@ WAIT = Row("mbarrier.try_wait(until it is over)", 0, False)
 
 def differences(case: Case, compiled: dict[str, str], reasons: frozenset[str]) -> Iterator[str]:
     """What differs in spite of these reasons, warp by warp."""
-    cute = compiled[f"{case.name}.{'cute' if 'threads' in reasons or 'threads' not in case.reasons else 'lanes'}"]
     for kernel in case.program.kernels:
-        a, b = profile_of(cute, kernel.name), profile_of(compiled[f"{case.name}.ts"], kernel.name)
+        a, b = (profile_of(compiled[f"{case.name}.{form}"], kernel.name) for form in FORMS)
         if "drain" in reasons:
             b = tuple(p - Counter({WAIT: n}) for p, n in zip(b, drained(kernel), strict=True))
         for reason, blocks in (("last", Guard), ("parts", When)):

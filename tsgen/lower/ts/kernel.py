@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
@@ -121,4 +122,4 @@ def _kernel_names(b: Builder, coord: TileCoord | None) -> set[str]:
     local = set() if coord is None else {b.globals[a] for a in coord.axes}
     if coord is not None:
         local |= {b.globals[x.name] for x in b.kernel.launch.lets if x.time == "tile"}
-    return (scope - module - local) | choices
+    return {n for n in scope - module - local | choices if not keyword.iskeyword(n)}

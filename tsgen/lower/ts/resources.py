@@ -26,16 +26,13 @@ def config(b: Builder, r: Resource, walks: Iterable[Walk]) -> list[str]:
         refuse(f"a pipeline of type {p.type} in TS", p.spans.get("type", p.span), "TS has no such type")
     kind = producer_kind(b, r.name)
     values = _values(b, r, p)
-    empty = str(values["empty"])
-    if kind != "tma" and b.derived.arrivals[r.name].empty_by != "thread":
-        empty = f"32 * {empty}"  # TS has every thread release
     group = "pipeline.CooperativeGroup(pipeline.Agent.Thread, {})"
     args = [
         f"pipeline_type=PipelineType.{_TYPES[p.type]}",
         f"num_stages={values['stages']}",
         f"num_bytes={values['bytes'] or 0}",
         f"producer_group={group.format(values['full'])}",
-        f"consumer_group={group.format(empty)}",
+        f"consumer_group={group.format(values['empty'])}",
     ]
     if "cluster" in values:
         shape = values["cluster"]
