@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tsgen.diagnostics import Span
 from tsgen.lower import steps
-from tsgen.lower.context import Builder, TaskState
+from tsgen.lower.context import DSL_TYPES, Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.mma import ref_of
 from tsgen.lower.pipelines import is_asked, touches_generically
@@ -17,6 +17,7 @@ from tsgen.lower.pyexpr import py_factor
 from tsgen.lower.queue import queue_of
 from tsgen.lower.rings import producer_kind
 from tsgen.lower.task import task_state
+from tsgen.lower.tokens import ScalarToken, Token
 from tsgen.lower.tries import late
 from tsgen.lower.ts.program import GET_DOMAIN, KEY, OWN_STAGE, SKIP_IF, Block, Item, Result, Step, WorkCall, every, line
 from tsgen.lower.ts.rename import renamed
@@ -40,15 +41,7 @@ CONDITIONS = "conditions"  # owner of the works that evaluate `when_true` and `w
 PENDING = "pending groups"  # no name of a spec: its first word is the parameter's
 LOOP, TILES = "loop", "tile_loop"  # what a schedule calls its loops
 Tree = tuple[SpecStep, ...]
-_KINDS = {
-    TileLoop: "work_tile_loop",
-    DomainLoop: "domain_loop",
-    Skippable: "skippable",
-    Guard: "guard",
-    When: "condition",
-    StaticFor: "for",
-    StaticIf: "if",
-}
+_BOOLEAN = "cutlass.Boolean"
 
 
 class Walk:
@@ -106,7 +99,7 @@ class Walk:
     # -- blocks --------------------------------------------------------------------------------------------------
 
     def _block(self, x: SpecStep) -> list[Item]:
-        note = self.b.note(x.span.line, _KINDS[type(x)])
+        note = self.b.note(x.span.line, _title(x))
         match x:
             case TileLoop():
                 return [self._tile_loop(x, note)]
@@ -195,7 +188,7 @@ class Walk:
         if isinstance(e, Name) and e.id in self.dtypes:
             return Block(f"with {kind}({self.s.py(e)}, {KEY})", note, self.steps(x.body), key=key)
         name = self.s.names.new("condition")
-        result = {name: Result("cutlass.Boolean", f"cutlass.Boolean({self.s.py(e)})")}
+        result = {name: Result(_BOOLEAN, f"{_BOOLEAN}({self.s.py(e)})")}
         call = WorkCall(CONDITIONS, "condition", "consumer", True, [], None, result, {}, self.loop)
         return Block(f"with {kind}({name}, {KEY})", note, self.steps(x.body), call, key)
 
@@ -273,20 +266,20 @@ class Walk:
         results = {}
         for spec_name in c.results:
             token = s.tokens[spec_name]
-            name = token if isinstance(token, str) else token.name
-            self.dtypes[spec_name] = dtype = self._dtype(w, spec_name, isinstance(token, str))
-            results[name] = Result(dtype, f"cutlass.Boolean({name})" if dtype == "cutlass.Boolean" else name)
+            self.dtypes[spec_name] = dtype = self._dtype(w, spec_name, token)
+            boolean = dtype == _BOOLEAN and spec_name in self.conditions
+            results[token.name] = Result(dtype, f"{_BOOLEAN}({token.name})" if boolean else token.name)
         auxiliary = w.auxiliary or not self.in_tiles
         about = b.note(w.span.line, f"{w.owner}.{w.name}")
         return WorkCall(w.owner, w.name, w.role, auxiliary, done, note, results, statics, self.loop, about)
 
-    def _dtype(self, w: Work, name: str, scalar: bool) -> str | None:
+    def _dtype(self, w: Work, name: str, token: Token) -> str | None:
         """The type of a result that TS carries from call to call; None for tiles and for what a body returns."""
-        if w.op == "load" and scalar:
-            source, _ = ref_of(w, "from")
-            if source.resource is None:
-                return self.b.dtype(self.b.kernel.tensors[source.name].dtype)
-        return "cutlass.Boolean" if name in self.conditions else None
+        if isinstance(token, ScalarToken) and token.word is not None:
+            source = ref_of(w, "from")[0] if w.op == "load" else None
+            tensor = self.b.kernel.tensors.get(source.name) if source is not None and source.resource is None else None
+            return DSL_TYPES[token.word] if tensor is None else self.b.dtype(tensor.dtype)
+        return _BOOLEAN if name in self.conditions else None
 
     def _completion(self, c: CallStep) -> tuple[list[Statement], dict[str, str]]:
         """A completion step over the number of groups that may stay open, which the method takes as a parameter."""
@@ -346,6 +339,24 @@ class Walk:
     @property
     def span(self) -> Span:
         return self.task.span
+
+
+def _title(x: SpecStep) -> str:
+    """A block's name in the spec."""
+    match x:
+        case TileLoop():
+            return "work_tile_loop"
+        case DomainLoop():
+            return "domain_loop"
+        case Skippable():
+            return "skippable"
+        case Guard():
+            return x.kind
+        case When():
+            return "when_true" if x.value else "when_false"
+        case StaticFor():
+            return f"for {x.var}"
+    return "if"
 
 
 def _bare(statements: list[Statement]) -> list[Statement]:

@@ -112,6 +112,8 @@ class Classes:
             r = kernel.resources[owner]
             name, note, barrier = f"{_KINDS[r.kind]}{_camel(owner)}", b.note(r.span.line, owner), r.kind == "barrier"
             doc = {"smem": f"{owner} in shared memory.", "rmem": f"{owner}, in registers."}.get(r.kind, f"{owner}.")
+            doc = "TS's loop over tiles, in the order of the spec." if r.kind == "work_queue" else doc
+            doc = f"The named barrier {owner}." if r.kind == "barrier" else doc
         return ResourceClass(owner, b.names.new(name), doc, note, barrier)
 
 
