@@ -147,9 +147,12 @@ class Flow:
 
     # -- values --------------------------------------------------------------------------------------------------
 
-    def constant(self, register: str) -> int | None:
-        """The value of a register that is the same for all threads."""
-        value = self._value(register, {}, 0)
+    def constant(self, register: str, at: Instruction) -> int | None:
+        """The value that a register has at an instruction, if it is the same for all threads."""
+        block = self.blocks[at.block]
+        before = block[: next(i for i, x in enumerate(block) if x is at)]
+        last = next((x for x in reversed(before) if any(x is y for y in self.defined.get(register, ()))), None)
+        value = self._value(register, {}, 0) if last is None else self._result(last, register, {}, 0)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def _value(self, register: str, known: dict[str, Value], deep: int) -> Value:

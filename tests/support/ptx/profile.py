@@ -61,7 +61,7 @@ def _key(flow: Flow, x: Instruction) -> str | None:
     kind = parts[0]
 
     def number(i: int) -> str:
-        value = flow.constant(x.args[i])
+        value = flow.constant(x.args[i], x)
         return "dyn" if value is None else str(value)
 
     if kind == "mbarrier":

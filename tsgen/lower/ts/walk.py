@@ -33,6 +33,7 @@ from tsgen.model.steps import (
     StaticIf,
     TileLoop,
     When,
+    calls,
     walk,
 )
 from tsgen.model.steps import Step as SpecStep
@@ -236,7 +237,7 @@ class Walk:
                 return []
             refuse("the step `skip` in TS", c.span, "TS moves a position by waiting and releasing alone")
         if c.method.startswith("try_"):
-            return [Step(c.target, c.method, note)] if is_asked(self.s, c) else []
+            return self._try(c, note)
         if c.method in ("acquire", "wait"):
             old = late(self.task.schedule.steps, c.target, f"try_{c.method}", self.s.scope.env)
             if old is not None:
@@ -252,6 +253,17 @@ class Walk:
             out.append(WorkCall(members[0], "sync_warp", "consumer", True, [line("cute.arch.sync_warp()")], why))
         opened = tuple(members) if c.method == "wait" else ()
         return [*out, Step(c.target, c.method, note, opened)]
+
+    def _try(self, c: CallStep, note: str | None) -> list[Item]:
+        if not is_asked(self.s, c):
+            return []
+        after = list(calls(self.task.schedule.steps))
+        after = after[next(i for i, x in enumerate(after) if x is c) :]
+        if not any(x.target == c.target and f"try_{x.method}" == c.method for x in after):
+            refuse(
+                f"`{c.text}` for the next iteration, in TS", c.span, "TS wants the step that takes the answer after it"
+            )
+        return [Step(c.target, c.method, note)]
 
     def _released_by_lanes(self, ring: str) -> bool:
         return producer_kind(self.b, ring) == "tma" and self.b.derived.arrivals[ring].empty_by != "thread"
