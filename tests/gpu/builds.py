@@ -1,5 +1,6 @@
 """What is built for the GPU tests: specs, variants, params. `python -m tests.gpu.builds DIR` builds all of it AOT.
 
+`python -m tests.gpu.builds DIR ts` builds what TS can say, in the TS form, under the same names: the same tests run it.
 One folder for each: DIR/gemm_relu/gemm_sm90a.py with its libraries, one for each dtype choice.
 """
 
@@ -11,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tsgen.derive import derive
-from tsgen.emit import emit
+from tsgen.emit import Form, emit
+from tsgen.lower import Unsupported
 from tsgen.model.chain import whole
 from tsgen.model.kernel import Kernel, Program
 from tsgen.runtime.compile import compile_module
@@ -43,11 +45,11 @@ class Build:
         variant = f"_{self.variant}" if self.variant else ""
         return folder / self.name / f"{self.program().name}{variant}_sm90a.py"
 
-    def emit(self, folder: Path) -> Path:
+    def emit(self, folder: Path, form: Form = "cute") -> Path:
         """Writes the module, and returns its place."""
         program, path = self.program(), self.module(folder)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(emit(program, [derive(k) for k in program.kernels]), encoding="utf-8")
+        path.write_text(emit(program, [derive(k) for k in program.kernels], form), encoding="utf-8")
         return path
 
 
@@ -100,9 +102,13 @@ BUILDS = {
 }
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, form: Form) -> None:
     for build in BUILDS.values():
-        module = build.emit(folder.resolve())
+        try:
+            module = build.emit(folder.resolve(), form)
+        except Unsupported as e:
+            print(f"{build.name}: {e.diagnostic.message}", flush=True)
+            continue
         libraries = [f for f in compile_module(module, "aot", choices="all") if f.suffix == ".so"]
         for other in set(module.parent.iterdir()) - {module, *libraries}:  # objects, and what was built before
             other.unlink()
@@ -110,4 +116,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), "ts" if sys.argv[2:] == ["ts"] else "cute")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tsgen.cli.analysis import Analysis, Case
     from tsgen.diagnostics import Diagnostic
     from tsgen.diagnostics.report import FileReport
+    from tsgen.emit import Form
 
 
 @click.command()
@@ -35,7 +36,14 @@ if TYPE_CHECKING:
 @target_option
 @set_option
 @variants_option
-@click.option("--emit", type=click.Choice(["cute"]), default="cute", show_default=True, help="What is emitted.")
+@click.option(
+    "--emit",
+    "form",
+    type=click.Choice(["cute", "ts"]),
+    default="cute",
+    show_default=True,
+    help="CuTe alone, or the same kernel against NVIDIA's Task Scheduling (…_ts.py).",
+)
 @click.option(
     "--compile",
     "kind",
@@ -50,7 +58,7 @@ def command(
     target: str | None,
     sets: dict[str, str],
     variants: tuple[str, ...],
-    emit: str,
+    form: Form,
     kind: str | None,
     check: bool,
     depfiles: bool,
@@ -61,7 +69,7 @@ def command(
     """
     if check and (kind or depfiles):
         raise click.UsageError("--check writes nothing: leave --compile and --depfile out.")
-    status, modules = _emit_all(specs, Selection(sets, variants, target), out)
+    status, modules = _emit_all(specs, Selection(sets, variants, target), out, form)
     if check:
         whole = not (variants or target)
         from tsgen.cli.drift import compare
@@ -72,7 +80,7 @@ def command(
     return max(status, _compile(modules, kind)) if kind else status
 
 
-def _emit_all(specs: Sequence[str], selection: Selection, out: Path) -> tuple[int, list[Module]]:
+def _emit_all(specs: Sequence[str], selection: Selection, out: Path, form: Form) -> tuple[int, list[Module]]:
     """The modules of all specs, and the worst status; a spec with findings is reported and gives none."""
     from tsgen.cli.analysis import analyse
 
@@ -81,7 +89,7 @@ def _emit_all(specs: Sequence[str], selection: Selection, out: Path) -> tuple[in
         analysis = analyse(spec, selection)
         report = analysis.report
         if report.ok:
-            emitted, report = _emit_spec(spec, analysis, out)
+            emitted, report = _emit_spec(spec, analysis, out, form)
             modules += emitted
         if report.diagnostics:
             _report(report)
@@ -96,26 +104,26 @@ def _report(report: FileReport) -> None:
     note(render_findings(report, use_color(sys.stderr)).rstrip("\n"))
 
 
-def _emit_spec(spec: str, analysis: Analysis, out: Path) -> tuple[list[Module], FileReport]:
+def _emit_spec(spec: str, analysis: Analysis, out: Path, form: Form) -> tuple[list[Module], FileReport]:
     """The modules of a spec; none if one of its variants cannot be emitted, which the report then says."""
     from dataclasses import replace
 
     from tsgen.cli.analysis import merge
 
-    results = {case.label: _emit_case(case, spec, out) for case in analysis.cases}
+    results = {case.label: _emit_case(case, spec, out, form) for case in analysis.cases}
     refused = {label: () if isinstance(r, Module) else (r,) for label, r in results.items()}
     report = replace(analysis.report, diagnostics=(*analysis.report.diagnostics, *merge(refused)))
     return ([r for r in results.values() if isinstance(r, Module)] if report.ok else []), report
 
 
-def _emit_case(case: Case, spec: str, out: Path) -> Module | Diagnostic:
+def _emit_case(case: Case, spec: str, out: Path, form: Form = "cute") -> Module | Diagnostic:
     """The module of one variant and target, or what it is that cannot be emitted."""
     from tsgen.emit import emit
     from tsgen.lower.errors import Unsupported
 
     try:
-        text = emit(case.program, [derived for _, derived in case.kernels])
-        return Module(out / _file_name(case), text, spec, case.program.name)
+        text = emit(case.program, [derived for _, derived in case.kernels], form)
+        return Module(out / _file_name(case, form), text, spec, case.program.name)
     except Unsupported as e:
         return e.diagnostic
 
@@ -129,8 +137,9 @@ def emit_case(case: Case, spec: str, out: Path) -> Module | None:
     return None
 
 
-def _file_name(case: Case) -> str:
-    return f"{case.program.name}{case.suffix}_{case.target.replace('_', '')}.py"
+def _file_name(case: Case, form: Form) -> str:
+    suffix = "_ts" if form == "ts" else ""
+    return f"{case.program.name}{case.suffix}_{case.target.replace('_', '')}{suffix}.py"
 
 
 def _refuse_collisions(modules: Sequence[Module]) -> None:

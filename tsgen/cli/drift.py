@@ -43,9 +43,14 @@ def _diff(m: Module, there: str | None) -> Iterator[str]:
 def _orphans(modules: Sequence[Module], out: Path) -> list[Path]:
     """Modules of the same kernels in the folder that none of the specs gives."""
     planned = {m.path for m in modules}
-    kernels = {m.kernel for m in modules}
-    strangers = [p for p in sorted(out.glob("*.py")) if p not in planned]
+    kernels, forms = {m.kernel for m in modules}, {_is_ts(m.path) for m in modules}
+    strangers = [p for p in sorted(out.glob("*.py")) if p not in planned and _is_ts(p) in forms]
     return [p for p in strangers if any(p.name.startswith(f"{k}_") for k in kernels) and _kernel(p) in kernels]
+
+
+def _is_ts(path: Path) -> bool:
+    """Whether a module is named as one in the TS form."""
+    return path.stem.endswith("_ts")
 
 
 def _kernel(path: Path) -> str | None:

@@ -1,5 +1,5 @@
 """Emission: a lowered module as Python text. The only place that knows Jinja."""
 
-from tsgen.emit.render import emit
+from tsgen.emit.render import Form, emit
 
-__all__ = ["emit"]
+__all__ = ["Form", "emit"]

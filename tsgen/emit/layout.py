@@ -10,6 +10,7 @@ _CLOSE = {"(": ")", "[": "]", "{": "}"}
 _MODULES = (  # text that shows a use, and the import
     (r"\bmath\.", "import math"),
     (r"\boperator\.", "import operator"),
+    (r"\bdataclasses\.", "import dataclasses"),
     (r"\blru_cache\b", "from functools import lru_cache"),
     (r"\bOptional\b", "from typing import Optional"),
 )
@@ -25,18 +26,37 @@ _NAMES = (
     ("cutlass.cute.runtime", ("make_fake_stream", "make_fake_tensor")),
     ("cutlass.memory", ("SmemAllocator",)),
 )
+_TASK_SCHEDULING = (  # of modules in the TS form
+    ("", "WorkAttr consumer_work domain_loop producer_work schedule when_false when_true work_tile_loop"),
+    (".enums", "PipelineGroupMode PipelineType SignalingThreads TileSchedulerType"),
+    (".pipeline_group", "PipelineGroup"),
+    (
+        ".resources",
+        "MemoryResource PdlLaunchBarrier PdlWaitBarrier PipelineConfig StageInfo TaskLocalVariable TileSchedulerConfig "
+        "WorkQueue WorkTileInfo",
+    ),
+    (".task", "Task"),
+    (".task_manager", "TaskManager"),
+)
 
 
 def imports(body: str, extra: tuple[tuple[str, str], ...]) -> str:
     """The import lines that a module's text needs."""
     standard = [line for pattern, line in _MODULES if re.search(pattern, body)]
     dsl = [line for pattern, line in _DSL if re.search(pattern, body)]
-    for module, names in _NAMES:
+    scheduling = _TASK_SCHEDULING if "TaskManager(" in body else ()
+    names_of = [*_NAMES, *((f"cutlass.experimental.task_scheduling{m}", tuple(n.split())) for m, n in scheduling)]
+    for module, names in sorted(names_of):
         used = [n for n in names if re.search(rf"(?<![\w.]){n}\b", body)]
         if used:
-            dsl.append(f"from {module} import {', '.join(used)}")
+            dsl.append(_import(module, used))
     dsl += [f"from {module} import {name}" for module, name in extra]
     return "\n".join(standard) + "\n\n" + "\n".join(dsl)
+
+
+def _import(module: str, names: list[str]) -> str:
+    line = f"from {module} import {', '.join(names)}"
+    return line if len(line) <= WIDTH else f"from {module} import (\n    " + ",\n    ".join(names) + ",\n)"
 
 
 def fold(text: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
@@ -16,6 +17,7 @@ from tsgen.lower import lower
 from tsgen.lower.program import Module, Statement
 from tsgen.model.kernel import Program
 
+Form = Literal["cute", "ts"]
 _HERE = Path(__file__).resolve().parent
 
 
@@ -70,11 +72,15 @@ def _lines(statement: Statement) -> list[str]:
     return note + text.strip("\n").split("\n")
 
 
-def emit(program: Program, derived: Sequence[Derived]) -> str:
-    """The text of a program's module; `derived` has what follows from each of its kernels.
+def emit(program: Program, derived: Sequence[Derived], form: Form = "cute") -> str:
+    """The text of a program's module, in CuTe or against TS; `derived` has what follows from each of its kernels.
 
     Raises tsgen.lower.Unsupported where no code can be generated.
     """
+    if form == "ts":
+        from tsgen.lower.ts import lower_ts
+
+        return render(lower_ts(program, derived))
     return render(lower(program, derived))
 
 

@@ -45,13 +45,14 @@ def launches(kernels: Sequence[KernelCode]) -> tuple[ChainLaunch, ...]:
 
 def share_functions(kernels: Sequence[KernelCode]) -> tuple[KernelCode, ...]:
     """The kernels with functions that are the same for all only in the first that calls them."""
-    seen: dict[str, Statement] = {}
+    seen: dict[object, Statement] = {}
     for k in kernels:
         for f in k.functions:
-            if f.note is None and (f.template not in seen or any(f.values.values())):
-                seen[f.template] = f
+            key = (f.template, f.values.get("name"))
+            if f.note is None and (key not in seen or any(f.values.values())):
+                seen[key] = f
     out = []
     for k in kernels:
-        functions = [seen.pop(f.template, None) if f.note is None else f for f in k.functions]
+        functions = [seen.pop((f.template, f.values.get("name")), None) if f.note is None else f for f in k.functions]
         out.append(replace(k, functions=tuple(f for f in functions if f is not None)))
     return tuple(out)

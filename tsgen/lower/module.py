@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from tsgen import __version__
@@ -30,10 +30,14 @@ from tsgen.model.kernel import Program
 TARGETS = ("sm_90a",)
 
 
-def lower(program: Program, derived: Sequence[Derived]) -> Module:
+# What runs on the GPU: the kernel's setup, and the code of its tasks where each has its own branch.
+DeviceCode = Callable[[Builder, dict[str, str], dict[str, str]], tuple[list[Statement], list[TaskCode]]]
+
+
+def lower(program: Program, derived: Sequence[Derived], device: DeviceCode | None = None) -> Module:
     """The module of a program: of its one kernel, or of a chain. Raises Unsupported where no code can be generated.
 
-    `derived` has what follows from each kernel, in order.
+    `derived` has what follows from each kernel, in order; `device` writes the device side, in CuTe if left out.
     """
     chained = len(program.kernels) > 1
     source = PurePath(program.path).name
@@ -42,7 +46,7 @@ def lower(program: Program, derived: Sequence[Derived]) -> Module:
         if kernel.target not in TARGETS:
             refuse(f"target {kernel.target}", kernel.spans.get("target", kernel.span))
         b = Builder(simplified(kernel), d, source, Namer(_taken(kernels)), prefix=f"{kernel.name}_" if chained else "")
-        kernels.append(_kernel_code(b, {c.name for k in kernels for c in k.tables}))
+        kernels.append(_kernel_code(b, {c.name for k in kernels for c in k.tables}, device or _cute))
         builders.append(b)
     doc = whole(program).doc
     needs = {n for b in builders for n in b.needs if n.startswith("import:")}
@@ -68,7 +72,7 @@ def _taken(kernels: Sequence[KernelCode]) -> set[str]:
     return out
 
 
-def _kernel_code(b: Builder, tables: set[str]) -> KernelCode:
+def _kernel_code(b: Builder, tables: set[str], device: DeviceCode) -> KernelCode:
     """One kernel of a module. `tables` are the dtype choices that the module has already."""
     kernel = b.kernel
     choices = host.dtype_choices(kernel)
@@ -76,17 +80,7 @@ def _kernel_code(b: Builder, tables: set[str]) -> KernelCode:
     for name in (kernel.name, f"{kernel.name}_kernel", f"{kernel.name}_launch"):
         b.names.new(name)
     b.name_globals()
-    extents = _extents(b)
-    queue = queue_of(b)
-    coord = tile_coord(b, queue, extents) if queue is not None else None
-    base = b.kernel_names()
-    pipes = creations(b)
-    tasks, used = [], Used(base)
-    for task in kernel.tasks:
-        code, seen = lower_task(b, task, base, extents, coord)
-        tasks.append(code)
-        used.seen.update(seen.seen)
-    setup = lower_setup(b, pipes, [t.body for t in tasks], used, extents, coord, tasks)
+    setup, tasks = device(b, b.kernel_names(), _extents(b))
     args = _kernel_args(b, choices, setup, tasks)
     return KernelCode(
         name=kernel.name,
@@ -96,7 +90,7 @@ def _kernel_code(b: Builder, tables: set[str]) -> KernelCode:
             (p.name, f'"{p.value}"' if isinstance(p.value, str) else repr(p.value)) for p in kernel.params.values()
         ),
         tables=tuple(c for c in choices if c.name not in tables),
-        launch=lower_launch(b, queue is not None),
+        launch=lower_launch(b, queue_of(b) is not None),
         derived=tuple(b.derived_constants.values()),
         layouts=tuple(b.fields.values()),
         layouts_function=b.function_name("smem_layouts"),
@@ -110,6 +104,18 @@ def _kernel_code(b: Builder, tables: set[str]) -> KernelCode:
         mmas=tuple(b.mmas.values()),
         host=host.interface(b, host.nothing_to_do(b)),
     )
+
+
+def _cute(b: Builder, base: dict[str, str], extents: dict[str, str]) -> tuple[list[Statement], list[TaskCode]]:
+    queue = queue_of(b)
+    coord = tile_coord(b, queue, extents) if queue is not None else None
+    pipes = creations(b)
+    tasks, used = [], Used(base)
+    for task in b.kernel.tasks:
+        code, seen = lower_task(b, task, base, extents, coord)
+        tasks.append(code)
+        used.seen.update(seen.seen)
+    return lower_setup(b, pipes, [t.body for t in tasks], used, extents, coord, tasks), tasks
 
 
 def _passed(b: Builder, arg: str) -> str:

@@ -14,7 +14,7 @@ _TEMPLATE_NAMES = (
     "make_fake_tensor mma "
     "need nth pack quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
     "stream tid tile tile_coord torch warp_idx left_out part r c "
-    "pool store_pairs "
+    "pool store_pairs held self stage_info Held Resource full_barrier "
 )
 RESERVED = frozenset(_TEMPLATE_NAMES.split())
 
@@ -22,8 +22,8 @@ RESERVED = frozenset(_TEMPLATE_NAMES.split())
 class Namer:
     """Gives each thing one identifier; a wish that is taken or reserved gets a trailing underscore or a number."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken: set[str] = {*RESERVED, *taken}
+    def __init__(self, taken: Iterable[str] = (), reserved: frozenset[str] = RESERVED) -> None:
+        self._taken: set[str] = {*reserved, *taken}
 
     def new(self, wish: str) -> str:
         name = wish
@@ -34,6 +34,11 @@ class Namer:
             name, n = f"{wish}{n}", n + 1
         self._taken.add(name)
         return name
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names given so far, in this scope and those around it."""
+        return frozenset(self._taken - RESERVED)
 
     def child(self) -> Namer:
         """A namer for a nested scope: everything taken so far stays taken."""

@@ -45,12 +45,17 @@ def _ring(s: TaskState, target: str) -> tuple[str, Ring]:
 
 def _try(s: TaskState, c: CallStep) -> list[Statement]:
     _, r = _ring(s, c.target)
-    if id(c) not in _answers(s, c.target, c.method).asked:
+    if not is_asked(s, c):
         return []
     state = position(s, c.target, c.method)
     barrier = r.empty_barrier(state) if c.method == "try_acquire" else r.full_barrier(state)
     values = {"pipeline": r.pipeline, "state": state, "token": _answer(s, c.target, c.method), "barrier": barrier}
     return [Statement(f"pipelines/{c.method}", values, s.note(c))]
+
+
+def is_asked(s: TaskState, c: CallStep) -> bool:
+    """Whether some step takes the answer of this try."""
+    return id(c) in _answers(s, c.target, c.method).asked
 
 
 def _answers(s: TaskState, target: str, attempt: str) -> Answers:

@@ -68,7 +68,7 @@ def creations(b: Builder) -> list[Statement]:
         if r.each is not None:
             refuse(f"a pipeline for each of {r.each.count} resources", r.span)
         _check_arming(b, r, r.pipeline)
-    alone = [_pipeline(b, r, r.pipeline) for r in resources if r.pipeline is not None and group_of(b, r.name) is None]
+    alone = [creation(b, r, r.pipeline) for r in resources if r.pipeline is not None and group_of(b, r.name) is None]
     return alone + [_group(b, g) for g in b.kernel.groups.values()]
 
 
@@ -122,7 +122,7 @@ def stage_bytes(b: Builder, resource: str) -> str:
     return b.constant(f"{resource.upper()}_BYTES", text, f"one stage of {resource}")
 
 
-def _pipeline(b: Builder, r: Resource, p: Pipeline) -> Statement:
+def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
     scope = Scope(b.kernel.env, b.constants)
     kind = producer_kind(b, r.name)
     values: dict[str, object] = {

@@ -22,6 +22,23 @@ def lower_task(
     b: Builder, task: Task, base: dict[str, str], extents: dict[str, str], coord: TileCoord | None
 ) -> tuple[TaskCode, Used]:
     """The code of a task, and the names it used of the kernel's scope."""
+    s = task_state(b, task, base, extents)
+    body = lower_steps(s, task.schedule.steps, TileValues(s, coord))
+    body += pipelines.drain(s)
+    prelude = list(s.prelude.values())
+    header = list(indices(s, [*prelude, *body]))
+    code = TaskCode(
+        title=_title(b, task),
+        outer=_condition(b, task, padding=True),
+        inner=_condition(b, task, padding=False) if b.derived.padding.get(task.name) else None,
+        registers=_registers(b, task),
+        body=(*header, *prelude, *body),
+    )
+    return code, s.used
+
+
+def task_state(b: Builder, task: Task, base: dict[str, str], extents: dict[str, str]) -> TaskState:
+    """What is known at a task's start: the kernel's names and the task's own."""
     namer = b.names.child()
     local = {x: namer.new(x) for x in ("thread", "threads", "warp", "lane")}
     if task.each is not None:
@@ -30,18 +47,7 @@ def lower_task(
     s = TaskState(b, task, namer, Scope(b.kernel.env, used, extents), used)
     s.scope = Scope(b.kernel.env, used, extents, lambda r, _: _element_or_field(s, r))
     _tile_bounds(s)
-    body = lower_steps(s, task.schedule.steps, TileValues(s, coord))
-    body += pipelines.drain(s)
-    prelude = list(s.prelude.values())
-    header = list(_header(s, [*prelude, *body]))
-    code = TaskCode(
-        title=_title(b, task),
-        outer=_condition(b, task, padding=True),
-        inner=_condition(b, task, padding=False) if b.derived.padding.get(task.name) else None,
-        registers=_registers(b, task),
-        body=(*header, *prelude, *body),
-    )
-    return code, used
+    return s
 
 
 def _element_or_field(s: TaskState, r: Ref) -> str:
@@ -104,7 +110,7 @@ def _registers(b: Builder, task: Task) -> str | None:
     return f"cute.arch.setmaxregister_{'increase' if n > b.derived.launch_registers else 'decrease'}({n})"
 
 
-def _header(s: TaskState, body: list[Statement]) -> Iterator[Statement]:
+def indices(s: TaskState, body: list[Statement]) -> Iterator[Statement]:
     """The task's own indices, those that its code mentions."""
     i = s.task.instances
     each = s.task.each

@@ -74,3 +74,12 @@ def answers(steps: tuple[Step, ...], target: str, attempt: str, env: Env) -> Ans
     used_by = {step: sources for step, sources in flow.reaching.items() if sources & tries}
     sources = frozenset[int]().union(*used_by.values()) if used_by else frozenset[int]()
     return Answers(frozenset(used_by), sources & tries, sources - tries - {START}, START in sources)
+
+
+def late(steps: tuple[Step, ...], target: str, attempt: str, env: Env) -> CallStep | None:
+    """A blocking step of a ring that is tried, which may follow another one without a try in between."""
+    flow = _Flow(target, attempt, env)
+    flow.walk(steps, frozenset({START}))
+    tries = {id(c) for c in calls(steps) if c.target == target and c.method == attempt}
+    old = {step for step, sources in flow.reaching.items() if sources - tries - {START}}
+    return next((c for c in calls(steps) if tries and id(c) in old), None)

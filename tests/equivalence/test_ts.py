@@ -1,0 +1,231 @@
+"""Both emissions of a spec synchronise alike: in each warp the same barrier counts, bytes, arrivals, waits, registers.
+
+The TS form compiles only if NVIDIA's TaskManager accepts its schedule: a second opinion on ours. What differs in the
+PTX all the same is in REASONS. A difference without one of these fails, and so does a reason that explains nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.builds import BUILDS, ROOT
+from tests.support.ptx import Profile, Row, profiles
+from tests.support.ptx.compiler import compile_ptx
+from tsgen.derive import derive
+from tsgen.derive.arrivals import ACQUIRE
+from tsgen.emit import Form, emit
+from tsgen.lower import Unsupported
+from tsgen.model.kernel import Kernel, Program
+from tsgen.model.steps import Guard, When, calls, walk
+from tsgen.spec import load_program
+
+pytestmark = [
+    pytest.mark.dsl,
+    pytest.mark.skipif(importlib.util.find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl"),
+]
+
+REASONS = {
+    "drain": "TS waits at a producer's end for all stages of its rings; needed is that for rings that peers release",
+    "last": "TS runs the last iteration of a loop with `last_iter` behind the loop: its steps are there twice",
+    "parts": "a loop whose condition holds in its first iterations is two loops in CuTe: its steps are there twice",
+}
+SAID = {  # builds of tests/gpu/builds.py, and what tells their two forms apart
+    "copy": "",
+    "copy_tma": "drain",
+    "copy_cond": "drain",
+    "copy_every": "drain last",
+    "copy_skip_tiles": "",
+    "copy_varlen": "",
+    "pdl_chain": "",
+    "pdl_chain_serial": "",
+    "ping_pong": "drain last",
+    "split_consumer": "drain",
+    "interleave_warp_lanes": "drain",
+    "leader_routed_single": "drain",
+    "leader_routed_cluster": "",
+    "async_load": "drain",
+    "group_merge": "drain",
+    "group_fork": "drain",
+    "group_fused_merge": "drain",
+    "gemm_residual": "drain",
+    "alias_epilogue": "drain last",
+    "both_sides": "drain",
+    "once": "drain last",
+    "ramp": "",
+    "select": "",
+    "softmax": "",
+    "mirror": "drain",
+    "gemm_f16": "",
+    "gemm_bf16_bias_gelu": "",
+    "gemm_narrow": "drain",
+    "attention_causal": "drain parts",
+    "interleave_domain_narrow": "drain",
+}
+REFUSED = {  # and what is said of them
+    "gemm_pingpong": "work_tile_loop with first or stride",
+    "interleave_domain": "lanes of `ring` that 4 warps release",
+    "interleave_warp_dense": "lanes of `ring` for the warps of `store`",
+    "ring_registers": "for the next iteration",
+    "rmsnorm": "a pipeline of type peer_async",
+    "attention_varlen": "in a skippable block and outside of its domain_loop",
+}
+FORMS: tuple[Form, ...] = ("cute", "ts")
+ONE_WARP = (("warp_idx: 4*w, num_warps: 4", "warp_idx: w, num_warps: 1"), ("warp_idx: 8", "warp_idx: lanes"))
+UNBALANCED = (("        - ring.release()\n", ""),)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    program: Program
+    reasons: frozenset[str]
+
+
+def edited(folder: Path, spec: str, edits: tuple[tuple[str, str], ...]) -> Program:
+    text = (ROOT / spec).read_text()
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new)
+    path = folder / Path(spec).name
+    path.write_text(text)
+    result = load_program(path)
+    assert result.program is not None, result.diagnostics
+    return result.program
+
+
+def text_of(program: Program, form: Form) -> str:
+    return emit(program, [derive(k) for k in program.kernels], form)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    folder = tmp_path_factory.mktemp("specs")
+    narrow = edited(folder, "specs/interleave_domain.yaml", ONE_WARP)
+    programs = {n: BUILDS[n].program() if n in BUILDS else narrow for n in SAID}
+    return {n: Case(n, p, frozenset(SAID[n].split())) for n, p in programs.items()}
+
+
+@pytest.fixture(scope="module")
+def compiled(cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The PTX of every case in both forms, and what TS says of a schedule that does not balance."""
+    folder = tmp_path_factory.mktemp("modules")
+    broken = edited(folder, "specs/copy_tma.yaml", UNBALANCED)
+    texts = {"unbalanced.ts": text_of(broken, "ts")}
+    for c in cases.values():
+        for form in FORMS:
+            texts[f"{c.name}.{form}"] = text_of(c.program, form)
+    paths = {name: folder / f"{name.replace('.', '_')}.py" for name in texts}
+    for name, path in paths.items():
+        path.write_text(texts[name], encoding="utf-8")
+    ptx = compile_ptx(list(paths.values()))
+    return {name: ptx[path] for name, path in paths.items()}
+
+
+@cache
+def profile_of(ptx: str, kernel: str) -> Profile:
+    assert not ptx.startswith("error"), ptx[:3000]
+    return next(p for name, p in profiles(ptx).items() if f"_{kernel}_kernel" in name)
+
+
+def drained(kernel: Kernel) -> list[int]:
+    """How many waits TS adds to each warp: one for each stage of the rings that its task fills."""
+    derived = derive(kernel)
+    extra = [0] * derived.block_warps
+    later = {m for g in kernel.groups.values() if g.mode == "fork" for m in g.members[1:]}
+    for task in kernel.tasks:
+        steps = task.schedule.steps
+        filled = {c.target for c in calls(steps) if c.method in ("acquire", "commit")}
+        filled |= {m for g in kernel.groups.values() if g.name in filled for m in g.members}
+        for name in filled - later - set(kernel.groups):
+            p = kernel.resources[name].pipeline
+            assert p is not None
+            lanes = p.interleave_stride[ACQUIRE]
+            n = 0 if derived.peers.get(name, 1) > 1 else p.num_stages if lanes == 1 else p.num_stages // lanes - 1
+            for instance in task.instances:
+                for w in instance.warps:
+                    extra[w] += n
+    return extra
+
+
+def folded(kernel: Kernel, profile: Profile, blocks: type[Guard] | type[When]) -> Profile:
+    """The profile with the steps of tasks that have such blocks in their loops counted once, wherever they stand."""
+    warps = {
+        w
+        for t in kernel.tasks
+        for x in walk(t.schedule.steps)
+        if isinstance(x, blocks) and (not isinstance(x, Guard) or x.kind == "last_iter")
+        for i in t.instances
+        for w in i.warps
+    }
+
+    def once(p: Counter[Row]) -> Counter[Row]:
+        inits = Counter({r: n for r, n in p.items() if r.key.startswith("mbarrier.init")})
+        return inits + Counter({replace(r, loops=r.loops if blocks is When else 0): 1 for r in p if r not in inits})
+
+    return tuple(once(p) if w in warps else p for w, p in enumerate(profile))
+
+
+WAIT = Row("mbarrier.try_wait(until it is over)", 0, False)
+
+
+def differences(case: Case, compiled: dict[str, str], reasons: frozenset[str]) -> Iterator[str]:
+    """What differs in spite of these reasons, warp by warp."""
+    for kernel in case.program.kernels:
+        a, b = (profile_of(compiled[f"{case.name}.{form}"], kernel.name) for form in FORMS)
+        if "drain" in reasons:
+            b = tuple(p - Counter({WAIT: n}) for p, n in zip(b, drained(kernel), strict=True))
+        for reason, blocks in (("last", Guard), ("parts", When)):
+            if reason in reasons:
+                a, b = (folded(kernel, p, blocks) for p in (a, b))
+        for warp, (p, q) in enumerate(zip(a, b, strict=True)):
+            yield from (f"{kernel.name} warp {warp}: {r}: {p[r]} in CuTe, {q[r]} in TS" for r in p | q if p[r] != q[r])
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_both_forms_synchronise_alike(name: str, cases: dict[str, Case], compiled: dict[str, str]) -> None:
+    case = cases[name]
+    assert not list(differences(case, compiled, case.reasons))
+
+
+@pytest.mark.parametrize("name", [n for n, reasons in SAID.items() if reasons])
+def test_every_reason_explains_something(name: str, cases: dict[str, Case], compiled: dict[str, str]) -> None:
+    case = cases[name]
+    for reason in case.reasons:
+        assert reason in REASONS
+        assert list(differences(case, compiled, case.reasons - {reason})), reason
+
+
+def test_profiles_hold_something(cases: dict[str, Case], compiled: dict[str, str]) -> None:
+    """What the comparison rests on: the GEMM's barriers, bytes, registers and PDL are all seen."""
+    (profile,) = profiles(compiled["gemm_f16.ts"]).values()
+    keys = {r.key for p in profile for r in p}
+    assert {"mbarrier.init(count=16)", "mbarrier.init(count=1)", "mbarrier.arrive.expect_tx(bytes=49152)"} <= keys
+    assert {"setmaxnreg.inc(n=232)", "setmaxnreg.dec(n=40)", "griddepcontrol.wait", "wgmma.wait_group(n=1)"} <= keys
+    assert all(p[WAIT] == 0 or w == 8 for w, p in enumerate(profile))
+    assert {r.key for r in profile[11]} == {"setmaxnreg.dec(n=40)", *(r.key for r in profile[10])}
+
+
+def test_ts_rejects_what_does_not_balance(compiled: dict[str, str]) -> None:
+    """The compiled modules did pass NVIDIA's TaskManager: it is asked, and it says no where it should."""
+    assert compiled["unbalanced.ts"].startswith("error: ValueError")
+    assert "not matched by ConsumerRelease" in compiled["unbalanced.ts"]
+
+
+@pytest.mark.parametrize(("name", "what"), REFUSED.items())
+def test_what_ts_cannot_say_is_named(name: str, what: str) -> None:
+    with pytest.raises(Unsupported) as refused:
+        text_of(BUILDS[name].program(), "ts")
+    assert what in refused.value.diagnostic.message and "in TS" in refused.value.diagnostic.message
+    assert refused.value.diagnostic.help
+
+
+def test_every_spec_is_either_said_or_refused() -> None:
+    known = {BUILDS[n].spec for n in (*SAID, *REFUSED) if n in BUILDS}
+    assert {f"specs/{p.name}" for p in (ROOT / "specs").glob("*.yaml")} <= known

@@ -1,0 +1,170 @@
+"""The function that makes the resources, schedules and tasks of a kernel and hands them to TS's TaskManager."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tsgen.lower.context import Builder
+from tsgen.lower.mentions import texts
+from tsgen.lower.program import Statement
+from tsgen.lower.queue import TileCoord, queue_of
+from tsgen.lower.ts.graph import TaskUse, dependencies
+from tsgen.lower.ts.program import HELD, Method, Step, WorkCall, every, line
+from tsgen.lower.ts.queue import queue_class
+from tsgen.lower.ts.rename import renamed, words
+from tsgen.lower.ts.resources import instances
+from tsgen.lower.ts.tasks import padding_task, task_statements
+from tsgen.lower.ts.walk import Walk
+from tsgen.lower.ts.works import Classes, Finish, tile_values
+from tsgen.model.kernel import Kernel
+
+_HELD = re.compile(rf"(?<![\w.]){HELD}\.([A-Za-z_]\w*)")
+_PDL = {"pdl_wait": "PdlWaitBarrier", "pdl_launch": "PdlLaunchBarrier"}
+
+
+def manager_function(
+    b: Builder, walks: list[Walk], coord: TileCoord | None, kernel_names: set[str]
+) -> tuple[str, list[str]]:
+    """Adds the resource classes and the manager's function to the module.
+
+    Returns the function's name and the kernel's names that it and the classes read.
+    """
+    classes = Classes(b)
+    for word in ("tasks", "upstream", "loop", "tile_loop", "padding"):
+        classes.namer.new(word)
+    for name in _resources(b.kernel, walks):
+        classes.variable(name)
+    queue = queue_of(b)
+    if queue is not None:
+        classes.of(queue.name)
+    finished = [Finish(w, classes, {n: f"{HELD}.{n}" for n in kernel_names | w.held}, coord) for w in walks]
+    held = {n: f"{HELD}.{n}" for n in kernel_names}
+    body, tasks, functions = [], [], []
+    uses = [TaskUse(f.uses, _order(f.walk)) for f in finished]
+    barriers = set(_PDL) | {c.owner for c in classes.made.values() if c.barrier}
+    members = {m: g for g in b.kernel.groups.values() for m in g.members}
+    for u in uses:
+        for g in b.kernel.groups.values():
+            for side in u.uses.pop(g.name, set()):
+                for m in g.members:
+                    u.uses.setdefault(m, set()).add(side)
+    upstream = dependencies(b, uses, barriers)
+    for f, u in zip(finished, uses, strict=True):
+        label = f.walk.label
+        schedule = classes.namer.new(f"{label}_schedule")
+        used = list(f.recorded_on)
+        passed = [f"{classes.variable(members[r].name)}.{r}" if r in members else classes.variable(r) for r in used]
+        note = b.note(f.walk.task.schedule.span.line, f"schedule {f.walk.task.schedule.name}")
+        params = [classes.variable(r) for r in used]
+        body.append(Statement("ts/schedule", {"name": schedule, "resources": params}, note, tuple(f.body)))
+        src, dst = ([classes.variable(r) for r in rs] for rs in (u.src(), u.dst()))
+        call = f"{schedule}({', '.join(passed)})"
+        cls = classes.tasks.get(label)
+        tasks.append(task_statements(b, f.walk.task, f.walk.instance, src, dst, call, label, cls))
+    padding, more = padding_task(b, classes.variable(queue.name) if queue is not None else None)
+    if padding is not None:
+        body.append(padding)
+    made = _instances(b, walks, classes)
+    names = {n: classes.variable(n) for n in upstream}
+    values = {
+        "name": b.names.new(f"{b.kernel.name}_manager"),
+        "kernel": b.kernel.name,
+        "parts": [*made, *body],
+        "tasks": [*tasks, *more],
+        "graph": [(names[d], [names[x] for x in ups]) for d, ups in upstream.items()],
+    }
+    functions = _classes(b, classes, coord, held, walks)
+    function = Statement("ts/manager", values)
+    for i, statement in enumerate([*functions, function]):
+        b.functions[f"ts {i}"] = statement
+    wanted = dict.fromkeys(m for s in [*functions, function] for t in texts(s) for m in _HELD.findall(t))
+    made_here = {n for f in finished for n in f.held}
+    if queue is not None:
+        wanted |= dict.fromkeys(
+            ["cluster_tiles", "cluster", "clusters"] if coord and not coord.serpentine else ["rounds"]
+        )
+    return str(values["name"]), [n for n in wanted if n not in made_here]
+
+
+def _resources(kernel: Kernel, walks: list[Walk]) -> list[str]:
+    """Every resource that a schedule mentions: PDL and queue first, then in the spec's order, then the rest."""
+    seen = dict.fromkeys(
+        x.target if isinstance(x, Step) else x.owner
+        for w in walks
+        for x in every(w.items)
+        if isinstance(x, Step | WorkCall)
+    )
+    for g in kernel.groups.values():
+        seen |= dict.fromkeys([*g.members, g.name])
+    order = [*_PDL, *kernel.resources, *kernel.tensors, *kernel.groups]
+    known = [n for n in order if n in seen]
+    return known + [n for n in seen if n not in known]
+
+
+def _order(walk: Walk) -> list[str]:
+    out = []
+    for x in every(walk.items):
+        if isinstance(x, WorkCall):
+            out.append(x.owner)
+        elif isinstance(x, Step) and x.target == "pdl_wait":
+            out.append(x.target)
+    return out
+
+
+def _instances(b: Builder, walks: list[Walk], classes: Classes) -> list[Statement]:
+    """The statements that make all resources."""
+    rings = instances(b, walks, classes.names, {o: c.name for o, c in classes.made.items()})
+    ring_names = {str(x.values["label"]) for x in rings}
+    out = []
+    for owner, variable in classes.names.items():
+        if owner in _PDL:
+            out.append(line(f'{variable} = {_PDL[owner]}(name="{variable}")'))
+        elif owner not in ring_names and owner in classes.made:
+            c = classes.made[owner]
+            barrier = ", is_barrier=True" if c.barrier else ""
+            text = f'{variable} = {c.name}(name="{variable}", held=lambda: held{barrier})'
+            out.append(replace(line(text), note=c.note))
+    return [*out, *rings]
+
+
+def _task_class(w: Walk, name: str, coord: TileCoord | None, held: dict[str, str]) -> Statement:
+    assert w.domain is not None
+    text = w.s.py(w.domain)
+    body = (*tile_values(w, words([text]), coord, held, "tile_coord"), line(f"return {renamed(text, held)}"))
+    uses = any(f"{HELD}." in t for t in texts(body))
+    return Statement("ts/task_class", {"name": name, "task": w.label, "held": uses}, None, body)
+
+
+def _method(m: Method) -> Statement:
+    attributes = ["work_attrs=WorkAttr.AUXILIARY"] if m.auxiliary else []
+    if m.returns:
+        slots = ", ".join(f'"{slot}"' for slot in m.returns)
+        attributes.append(f"returns=({slots},)" if len(m.returns) == 1 else f"returns=({slots})")
+    values = {"name": m.name, "side": m.side, "attributes": attributes, "params": m.params}
+    return Statement("ts/method", values, m.about or None, m.body)
+
+
+def _classes(
+    b: Builder, classes: Classes, coord: TileCoord | None, held: dict[str, str], walks: list[Walk]
+) -> list[Statement]:
+    out = []
+    for c in classes.made.values():
+        if c.owner in b.kernel.resources and b.kernel.resources[c.owner].kind == "work_queue":
+            assert coord is not None
+            skipping = next((w for w in walks if w.skip_if is not None), None)
+            out.append(queue_class(c, coord, held, skipping))
+            continue
+        values = {
+            "name": c.name,
+            "doc": c.doc,
+            "variables": list(c.variables.values()),
+            "held": any(f"{HELD}." in v.dtype for v in c.variables.values()),
+            "methods": tuple(_method(m) for m in c.methods),
+        }
+        out.append(Statement("ts/resource", values, c.note))
+    for w in walks:
+        if w.domain is not None:
+            out.append(_task_class(w, classes.task(w.label), coord, held | {n: f"{HELD}.{n}" for n in w.held}))
+    barrier = any("full_barrier" in words(x) for x in out)
+    return [Statement("ts/base", {"barrier": barrier}), *out]
