@@ -18,6 +18,7 @@ from tsgen.verify.state import Decision, Problem, State
 
 MAX_STATES = 6_000
 DEEP = 48
+ATTEMPTS = 8
 
 
 @dataclass
@@ -34,23 +35,36 @@ class Verdict:
 
 
 def explore(
-    system: System,
-    agents: list[int],
-    fixed: dict[int, int],
-    limit: int = MAX_STATES,
-    widen: bool = True,
+    system: System, agents: list[int], fixed: dict[int, int], limit: int = MAX_STATES, widen: bool = True
 ) -> Verdict:
     """Follows all choices, cheapest first, so that the first problem found has the fewest trips and tiles.
 
     `fixed` unknowns have one value in all tiles. With `widen`, states of one shape are merged into one that knows only
-    what all of them know. Less knowledge can only make more things wrong: no problem there is none anywhere; a problem
-    there may be one of the merge, so it is looked for again without.
+    what all of them know. Less knowledge can only make more things wrong: no problem there is none anywhere. A problem
+    after a merge may be one of the merge, so it is looked for again with the shapes on the way to it kept apart.
     """
+    apart: set[Key] = set()
+    states = steps = 0
+    for attempt in range(ATTEMPTS + 1):
+        merge = widen and attempt < ATTEMPTS
+        verdict, blame = _explore(system, agents, fixed, limit, apart if merge else None)
+        states += verdict.states
+        steps += verdict.steps
+        if not blame:
+            break
+        apart |= blame
+    verdict.states, verdict.steps = states, steps
+    return verdict
+
+
+def _explore(
+    system: System, agents: list[int], fixed: dict[int, int], limit: int, apart: set[Key] | None
+) -> tuple[Verdict, frozenset[Key]]:
+    """One exploration; shapes in `apart` (None: all) are not merged. A problem comes with the merges on the way."""
     runner = Runner(system, agents, fixed)
     shapes = Shapes(system, agents, runner)
     knowledge = Knowledge(system, agents, shapes)
     seen: dict[Key, Memory] = {}
-    merged = False
     queue: deque[State] = deque([State(system)])
     states, closed, deepest = 0, True, bound(system, agents)
     while queue:
@@ -60,23 +74,20 @@ def explore(
         if problem is None and not needs:
             problem = finish(system, agents, st)
         if problem is not None:
-            if merged:
-                return explore(system, agents, fixed, limit, False)
-            return Verdict(problem, st, states, runner.steps, closed)
+            return Verdict(problem, st, states, runner.steps, closed), st.merges
         if not needs:
             continue
         if states > limit:
-            return Verdict(None, None, states, runner.steps, False, True)
+            return Verdict(None, None, states, runner.steps, False, True), frozenset()
         shapes.forget(st)
         knowledge.settle(st)
         shape = shapes.shape(st)
-        memory = seen.get(shape)
-        if memory is None:
-            memory = seen[shape] = Memory()
-        changed = knowledge.compare(st, memory, widen)
-        if changed is None:
+        memory = seen.setdefault(shape, Memory())
+        merged = knowledge.compare(st, memory, apart is not None and shape not in apart)
+        if merged is None:
             continue
-        merged |= changed
+        if merged:
+            st.merges |= {shape}
         for new in choices(system, st, first_need(needs)):
             if new.cost == st.cost:
                 queue.appendleft(new)
@@ -84,7 +95,7 @@ def explore(
                 queue.append(new)
             else:
                 closed = False
-    return Verdict(None, None, states, runner.steps, closed)
+    return Verdict(None, None, states, runner.steps, closed), frozenset()
 
 
 def bound(system: System, agents: list[int]) -> int:

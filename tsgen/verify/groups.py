@@ -49,8 +49,8 @@ def group_members_differ(kernel: Kernel, derived: Derived, uses: Uses) -> Iterat
 def group_mode(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """The mode of a group does not fit the types of its members.
 
-    `merge` shares the empty barrier, so its members have one kind of consumer; `fork` shares the full barrier, so its
-    members have one kind of producer; `fused_merge` shares both.
+    `merge` and `fused_merge` are released together, so their members have one kind of consumer; `fork` is committed
+    once, so its members have one kind of producer.
     """
     for group in kernel.groups.values():
         kinds = [(name, PIPELINES[p.type]) for name, p in _members(kernel, group)]
@@ -58,7 +58,7 @@ def group_mode(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding
         wrong = []
         if len(consumers) > 1 and group.mode in ("merge", "fused_merge"):
             wrong.append("consumers")
-        if len(producers) > 1 and group.mode in ("fork", "fused_merge"):
+        if len(producers) > 1 and group.mode == "fork":
             wrong.append("producers")
         if wrong:
             listed = ", ".join(f"`{n}` is {k.name}" for n, k in kinds)

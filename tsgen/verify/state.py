@@ -65,8 +65,8 @@ class State:
 
     __slots__ = (
         "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact", "iteration", "known",
-        "last", "low", "path", "pc", "position", "previous", "skipped", "tile", "tokens", "transfer", "twin", "value",
-        "waits",
+        "last", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile", "tokens", "transfer", "twin",
+        "value", "waits",
     )  # fmt: skip
 
     def __init__(self, system: System) -> None:
@@ -95,6 +95,7 @@ class State:
         self.decided: dict[Decision, bool] = {}
         self.cost = 0  # how often the environment chose to go on
         self.path: Path = None
+        self.merges: frozenset[Any] = frozenset()  # shapes of states on the way here that were merged with others
 
     def copy(self) -> State:
         new = State.__new__(State)
@@ -122,6 +123,7 @@ class State:
         new.decided = self.decided.copy()
         new.cost = self.cost
         new.path = self.path
+        new.merges = self.merges
         return new
 
 
