@@ -133,3 +133,19 @@ def test_an_output_folder_that_cannot_be_written_is_a_message(tmp_path: Path) ->
     (tmp_path / "out").write_text("a file")
     done = tsgen("build", "specs/copy.yaml", "-o", tmp_path / "out")
     assert done.returncode == 2 and "out" in done.stderr
+
+
+def test_the_ts_form_lies_beside_the_other(tmp_path: Path) -> None:
+    """Both may share a folder: the check of one does not take the other's modules for leftovers."""
+    assert tsgen("build", "specs/copy_tma.yaml", "-o", tmp_path).returncode == 0
+    assert tsgen("build", "specs/copy_tma.yaml", "-o", tmp_path, "--emit", "ts").returncode == 0
+    assert modules(tmp_path) == ["copy_tma_sm90a.py", "copy_tma_sm90a_ts.py"]
+    for form in ("cute", "ts"):
+        done = tsgen("build", "specs/copy_tma.yaml", "-o", tmp_path, "--emit", form, "--check")
+        assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_ts_cannot_say_is_refused(tmp_path: Path) -> None:
+    done = tsgen("build", "specs/gemm_pingpong.yaml", "-o", tmp_path, "--emit", "ts")
+    assert done.returncode == 1 and "TS801" in done.stderr and "in TS" in done.stderr
+    assert modules(tmp_path) == []

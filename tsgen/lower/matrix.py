@@ -44,7 +44,9 @@ def store_matrix(s: TaskState, w: Work, step: CallStep, target: Ref, value: Ref,
     stored = _whole(s, w, mma, acc, text, b.dtype(b.field(target).dtype)) if slices == 1 else None
     if stored is None:
         stored = {**_sliced(s, w, mma, acc_field, acc, text, part, b.dtype(b.field(target).dtype)), "slice": index}
-    values = {**stored, "slot": slot(b, target, at, s.scope), "fence": needs_fence(b, target)}
+    used = ("copy", "to", "staged", "slices", "slice", "acc", "dtype", "whole")
+    values = {k: v for k, v in stored.items() if k in used}
+    values |= {"slot": slot(b, target, at, s.scope), "fence": needs_fence(b, target)}
     return [Statement("ops/store_matrix", values, s.note(step))]
 
 

@@ -79,17 +79,12 @@ class Walk:
         return self.task.name if self.instance is None else f"{self.task.name}{self.instance.index}"
 
     def _with_loop(self, tree: Tree) -> Tree:
-        """TS wants a domain loop in every schedule, and conditions inside it: one without iterations, or of one."""
-        blocks = list(walk(tree))
-        if any(isinstance(x, DomainLoop) for x in blocks):
+        """The steps with a domain loop before them if they have none: TS wants one in every schedule."""
+        if any(isinstance(x, DomainLoop) for x in walk(tree)):
             return tree
-        here = Placed(Const(0), self.task.schedule.span)
-        once = any(isinstance(x, When) for x in blocks)
-        kept = tuple(x for x in tree if not (isinstance(x, CallStep) and x.kind == "queue"))
-        queue = tuple(x for x in tree if isinstance(x, CallStep) and x.kind == "queue")
-        end = Placed(Const(1 if once else 0), here.span)
-        loop = DomainLoop("_", here, end, Placed(Const(1), here.span), None, kept if once else (), here.span)
-        return (loop, *queue) if once else (loop, *tree)
+        span = self.task.schedule.span
+        none, one = Placed(Const(0), span), Placed(Const(1), span)
+        return (DomainLoop("_", none, none, one, None, (), span), *tree)
 
     def steps(self, tree: Tree) -> list[Item]:
         out: list[Item] = []
@@ -181,8 +176,6 @@ class Walk:
         return queue_of(self.b) is not None and any(n in symbols and symbols[n].time == "tile" for n in names(e))
 
     def _when(self, x: When, note: str) -> Block:
-        if self.loop is None:
-            refuse("a condition outside of the domain_loop, in TS", x.span, "TS has conditions inside it alone")
         e = x.condition.expr
         kind = "when_true" if x.value else "when_false"
         key = x.key.replace('"', "'")
