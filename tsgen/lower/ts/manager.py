@@ -39,52 +39,56 @@ def manager_function(
     if queue is not None:
         classes.of(queue.name)
     finished = [Finish(w, classes, {n: f"{HELD}.{n}" for n in kernel_names | w.held}, coord) for w in walks]
-    held = {n: f"{HELD}.{n}" for n in kernel_names}
-    body, tasks, functions = [], [], []
-    uses = [TaskUse(f.uses, _order(f.walk)) for f in finished]
+    uses = [TaskUse(_of_members(b.kernel, f.uses), _order(f.walk)) for f in finished]
     barriers = set(_PDL) | {c.owner for c in classes.made.values() if c.barrier}
-    members = {m: g for g in b.kernel.groups.values() for m in g.members}
-    for u in uses:
-        for g in b.kernel.groups.values():
-            for side in u.uses.pop(g.name, set()):
-                for m in g.members:
-                    u.uses.setdefault(m, set()).add(side)
     upstream = dependencies(b, uses, barriers)
-    for f, u in zip(finished, uses, strict=True):
-        label = f.walk.label
-        schedule = classes.namer.new(f"{label}_schedule")
-        used = list(f.recorded_on)
-        passed = [f"{classes.variable(members[r].name)}.{r}" if r in members else classes.variable(r) for r in used]
-        note = b.note(f.walk.task.schedule.span.line, f"schedule {f.walk.task.schedule.name}")
-        params = [classes.variable(r) for r in used]
-        body.append(Statement("ts/schedule", {"name": schedule, "resources": params}, note, tuple(f.body)))
-        src, dst = ([classes.variable(r) for r in rs] for rs in (u.src(), u.dst()))
-        call = f"{schedule}({', '.join(passed)})"
-        cls = classes.tasks.get(label)
-        tasks.append(task_statements(b, f.walk.task, f.walk.instance, src, dst, call, label, cls))
-    padding, more = padding_task(b, classes.variable(queue.name) if queue is not None else None)
-    if padding is not None:
-        body.append(padding)
-    made = _instances(b, walks, classes)
-    names = {n: classes.variable(n) for n in upstream}
+    schedules, tasks = _tasks(b, classes, finished, uses)
     values = {
         "name": b.names.new(f"{b.kernel.name}_manager"),
         "kernel": b.kernel.name,
-        "parts": [*made, *body],
-        "tasks": [*tasks, *more],
-        "graph": [(names[d], [names[x] for x in ups]) for d, ups in upstream.items()],
+        "parts": [*_instances(b, walks, classes), *schedules],
+        "tasks": tasks,
+        "graph": [(classes.variable(d), [classes.variable(x) for x in ups]) for d, ups in upstream.items()],
     }
-    functions = _classes(b, classes, coord, held, walks)
-    function = Statement("ts/manager", values)
-    for i, statement in enumerate([*functions, function]):
+    held = {n: f"{HELD}.{n}" for n in kernel_names}
+    functions = [*_classes(b, classes, coord, held, walks), Statement("ts/manager", values)]
+    for i, statement in enumerate(functions):
         b.functions[f"ts {i}"] = statement
-    wanted = dict.fromkeys(m for s in [*functions, function] for t in texts(s) for m in _HELD.findall(t))
-    made_here = {n for f in finished for n in f.held}
-    if queue is not None:
-        wanted |= dict.fromkeys(
-            ["cluster_tiles", "cluster", "clusters"] if coord and not coord.serpentine else ["rounds"]
-        )
-    return str(values["name"]), [n for n in wanted if n not in made_here]
+    read = dict.fromkeys(m for s in functions for t in texts(s) for m in _HELD.findall(t))
+    left = {n for f in finished for n in f.held}
+    return str(values["name"]), [n for n in read if n not in left]
+
+
+def _of_members(kernel: Kernel, uses: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The uses of resources, those of a group being uses of its members."""
+    out: dict[str, set[str]] = {}
+    for name, sides in uses.items():
+        group = kernel.groups.get(name)
+        for member in (name,) if group is None else group.members:
+            out.setdefault(member, set()).update(sides)
+    return out
+
+
+def _tasks(
+    b: Builder, classes: Classes, finished: list[Finish], uses: list[TaskUse]
+) -> tuple[list[Statement], list[Statement]]:
+    """The schedule functions and the tasks, padding included."""
+    schedules, tasks = [], []
+    group_of = {m: g.name for g in b.kernel.groups.values() for m in g.members}
+    for f, u in zip(finished, uses, strict=True):
+        task, label = f.walk.task, f.walk.label
+        name = classes.namer.new(f"{label}_schedule")
+        used = list(f.recorded_on)
+        params = [classes.variable(r) for r in used]
+        passed = [f"{classes.variable(group_of[r])}.{r}" if r in group_of else classes.variable(r) for r in used]
+        note = b.note(task.schedule.span.line, f"schedule {task.schedule.name}")
+        schedules.append(Statement("ts/schedule", {"name": name, "resources": params}, note, tuple(f.body)))
+        src, dst = ([classes.variable(r) for r in rs] for rs in (u.src(), u.dst()))
+        call = f"{name}({', '.join(passed)})"
+        tasks.append(task_statements(b, task, f.walk.instance, src, dst, call, label, classes.tasks.get(label)))
+    queue = queue_of(b)
+    padding, more = padding_task(b, classes.variable(queue.name) if queue is not None else None)
+    return [*schedules, *([padding] if padding is not None else [])], [*tasks, *more]
 
 
 def _resources(kernel: Kernel, walks: list[Walk]) -> list[str]:

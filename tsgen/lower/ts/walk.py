@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tsgen.diagnostics import Span
 from tsgen.lower import steps
 from tsgen.lower.context import DSL_TYPES, Builder, TaskState
 from tsgen.lower.errors import refuse
@@ -340,10 +339,6 @@ class Walk:
         if step.target == "pdl_wait" or step.method == "get_and_advance_work_tile":
             return "consumer"
         return side_of(step.method)
-
-    @property
-    def span(self) -> Span:
-        return self.task.span
 
 
 def _title(x: SpecStep) -> str:
