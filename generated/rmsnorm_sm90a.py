@@ -41,8 +41,7 @@ STAGES = 4
 # derived
 RING_ARRIVALS = 8  # releases of one stage of ring: 8 warps
 RING_BYTES = ROWS * COLS * 2  # one stage of ring
-SUMS_ARRIVALS = 8  # releases of one stage of sums: 8 warps
-SUMS_BYTES = ROWS * (PARTS * WARPS) * 4  # one stage of sums
+SUMS_ARRIVALS = 256  # releases of one stage of sums: 32 threads x 8 warps
 THREADS = 384  # 3 padding warps fill up a warpgroup: setmaxnreg speaks to whole warpgroups
 
 
@@ -137,7 +136,7 @@ def rmsnorm_kernel(
     # rmsnorm.yaml:59 sums: peer_async
     sums = pipeline.PipelineAsync.create(
         num_stages=2,
-        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
+        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 256),
         consumer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, SUMS_ARRIVALS),
         barrier_storage=sums_barriers,
         defer_sync=True,
@@ -197,29 +196,20 @@ def rmsnorm_kernel(
             # rmsnorm.yaml:69 row.square()
             row_square(row_x, row_sq)
             # rmsnorm.yaml:70 sums.acquire()
-            cute.arch.mbarrier_wait(sums.consumer_get_barrier(sums_producer), sums_producer.phase)
-            if warp_idx % 8 == 0:  # one warp announces the bytes of all
-                with cute.arch.elect_one():
-                    cute.arch.mbarrier_arrive_and_expect_tx(sums.producer_get_barrier(sums_producer), SUMS_BYTES)
+            sums.producer_acquire(sums_producer)
             # rmsnorm.yaml:71 sums.send()
-            sq_bits = cute.recast_tensor(row_sq, Int32)
-            sums_full = sums.producer_get_barrier(sums_producer)
-            if lane < 1:  # one lane for each CTA; the stores complete its full barrier
+            if lane == 0:
                 for i_ in cutlass.range_constexpr(ROWS):
-                    sums_s_to = sums_s.iterator + cute.crd2idx(
-                        (i_, p * WARPS + warp_, sums_producer.index), sums_s.layout
-                    )
-                    cute.arch.store_async_dsmem(sums_s_to, sq_bits[i_], sums_full, lane)
+                    sums_s[i_, p * WARPS + warp_, sums_producer.index] = row_sq[i_]
             # rmsnorm.yaml:72 sums.commit()
+            sums.producer_commit(sums_producer)
             sums_producer.advance()
             # rmsnorm.yaml:73 sums.wait()
             sums.consumer_wait(sums_consumer)
             # rmsnorm.yaml:74 row.gather()
             cute.autovec_copy(sums_s[None, None, sums_consumer.index], row_all)
             # rmsnorm.yaml:75 sums.release()
-            cute.arch.sync_warp()  # every lane is done before one lane releases
-            with cute.arch.elect_one():
-                sums.consumer_release(sums_consumer)
+            sums.consumer_release(sums_consumer)
             sums_consumer.advance()
             # rmsnorm.yaml:76 row.read()
             cute.autovec_copy(ring_x_from[None, None, None, ring_state.index], row_x)

@@ -33,11 +33,13 @@ def arrivals(kernel: Kernel, u: Uses, resource: Resource) -> Arrivals:
     pipeline = resource.pipeline
     assert pipeline is not None
     kind = PIPELINES[pipeline.type]
-    by_producer, by_consumer = PRODUCER_SIGNAL[kind.producer], _consumer_signal(kernel, resource, pipeline)
     pair = 2 if resource.name in u.pair else 1
     if pipeline.type == "clc_fetch_async":
         return _clc(kernel, u, resource)
     shared = peers(kernel, u, resource)
+    alone = pipeline.type == "peer_async" and shared == 1  # then threads fill it as any other ring
+    by_producer = PRODUCER_SIGNAL[kind.producer]
+    by_consumer = "thread" if alone else _consumer_signal(kernel, resource, pipeline)
     full, why_full = _producers(u, resource, pipeline, by_producer, pair)
     empty, why_empty = _consumers(u, resource, pipeline, by_consumer, pair, shared)
     full, why_full, full_by = _written(pipeline.producer_group, full, why_full, by_producer)

@@ -33,7 +33,7 @@ def lower_launch(b: Builder, persistent: bool) -> Launch:
             )
         )
         grid = (f"clusters * {size_text}" if clustered(b) else "clusters", "1", "1")
-        cluster = (size, "1", "1") if _in_clusters(b) else None
+        cluster = (size, "1", "1") if clustered(b) else None
     else:
         if len(kernel.launch.axes) > 3:
             refuse("more than three tile axes without a work queue", kernel.launch.span)
@@ -44,7 +44,7 @@ def lower_launch(b: Builder, persistent: bool) -> Launch:
             whole = canonical(a.extent, kernel.env).multiple_of(a.cluster)
             sizes.append(n if whole else f"cute.round_up({n}, {c})")
         grid = tuple([*sizes, "1", "1"][:3])  # type: ignore[assignment]
-        cluster = tuple([*(cluster_text(b, a) for a in kernel.launch.axes), "1", "1"][:3]) if _in_clusters(b) else None  # type: ignore[assignment]
+        cluster = tuple([*(cluster_text(b, a) for a in kernel.launch.axes), "1", "1"][:3]) if clustered(b) else None  # type: ignore[assignment]
     lets: list[tuple[str, str]] = []
     for let in reversed(kernel.launch.lets):
         if let.name in used.seen:
@@ -64,9 +64,3 @@ def lower_launch(b: Builder, persistent: bool) -> Launch:
 def _threads_comment(b: Builder) -> str | None:
     padding = sum(len(p) for p in b.derived.padding.values())
     return f"{padding} padding warps fill up a warpgroup: setmaxnreg speaks to whole warpgroups" if padding else None
-
-
-def _in_clusters(b: Builder) -> bool:
-    """Whether the launch names a cluster: st.async is an illegal instruction without one, even of a single CTA."""
-    rings = [r.pipeline for r in b.kernel.resources.values() if r.pipeline is not None]
-    return clustered(b) or any(p.type == "peer_async" for p in rings)

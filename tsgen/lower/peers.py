@@ -52,4 +52,5 @@ def peer_store(s: TaskState, w: Work, step: CallStep, stage: str, barrier: str) 
         "column": warp if start is None else f"{s.py(start)} + {warp}",
         "slot": slot(b, to, stage, s.scope),
     }
-    return Statement("ops/peer_store", values, s.note(step))
+    template = "ops/peer_store" if b.derived.peers[w.owner] > 1 else "ops/own_store"
+    return Statement(template, values, s.note(step))

@@ -98,7 +98,8 @@ def producer_kind(b: Builder, resource: str) -> Producer:
     """What arrives when a stage is full: bytes of TMA or of all peers, cp.async, or the threads that wrote it."""
     r = b.kernel.resources[resource]
     if r.pipeline is not None and r.pipeline.type == "peer_async":
-        return "peer"
+        # without a second CTA st.async has no peer, and is no legal instruction: threads store and arrive
+        return "peer" if b.derived.peers[resource] > 1 else "async"
     if b.derived.arrivals[resource].full_by == "arm":
         return "tma"
     ops = {w.op for w in r.works.values() if w.role == "producer" and not w.auxiliary}
@@ -131,7 +132,7 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "barriers": f"{r.name}_barriers",
         "count": f"2 * {py_factor(p.stages, scope)}",
         "class": {"tma": "PipelineTmaAsync", "cp_async": "PipelineCpAsync"}.get(kind, "PipelineAsync"),
-        "full": b.derived.arrivals[r.name].full,
+        "full": _full_arrivals(b, r, p, kind),
         "empty": empty_arrivals(b, r.name, r.name),
         "bytes": stage_bytes(b, r.name) if kind == "tma" else None,
     }
@@ -146,6 +147,16 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         values["cluster"] = (sizes[0], sizes[1] if len(sizes) > 1 else "1")
         values["multicast"] = _multicast_mode(r, [a.name for a in shared])
     return Statement("setup/pipeline", values, b.note(p.span.line, f"{r.name}: {p.type}"))
+
+
+def _full_arrivals(b: Builder, r: Resource, p: Pipeline, kind: Producer) -> int:
+    """Arrivals that fill a stage: the derived ones, but of every storing thread where a peer ring has no peers."""
+    if p.type != "peer_async" or kind == "peer":
+        return b.derived.arrivals[r.name].full
+    tasks = [
+        t for t in b.kernel.tasks if any(c.target == r.name and c.method == "commit" for c in calls(t.schedule.steps))
+    ]
+    return sum(32 * i.num_warps for t in tasks for i in t.instances)
 
 
 def _multicast_mode(r: Resource, shared: list[str]) -> tuple[int, int]:

@@ -153,6 +153,8 @@ def test_conditions_of_tokens(tmp_path: Path) -> None:
             "        - bits = mode.get(i=i)\n        - when_true: {cond: bits % 2 != 0}\n",
         ),
         ("        - when_true: {cond: mark}\n", "        - when_false: {cond: bits < 2}\n"),
+        ("        - when_false: {cond: keep}\n", "        - when_false: {cond: bits % 2 != 0}\n"),
+        ("        - when_false: {cond: mark}\n", "        - when_true: {cond: bits < 2}\n"),
         ("      bits:\n", "      get: {op: load, takes: [i], from: 'mode[i]', returns: [b]}\n      bits:\n"),
     )
     code = function(module(tmp_path, "specs/copy_cond.yaml", *edits), "copy_cond_kernel")

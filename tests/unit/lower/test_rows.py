@@ -79,10 +79,14 @@ def test_one_warp_announces_and_every_warp_sends(tmp_path: Path) -> None:
     assert "if i * ROWS < R:" in code and "column" not in code  # ragged rows, whole columns
 
 
-def test_without_a_cluster_one_lane_releases(tmp_path: Path) -> None:
+def test_without_a_cluster_threads_store_and_arrive(tmp_path: Path) -> None:
+    """st.async without a second CTA is no legal instruction: the exchange is a ring that threads fill and release."""
     code = function(module(tmp_path, RMSNORM), "rmsnorm_kernel")
     assert "consumer_mask" not in code and "producer_tail" not in code and "cluster" not in code
-    assert "with cute.arch.elect_one():\n                sums.consumer_release(sums_consumer)" in code
+    assert "store_async_dsmem" not in code and "mbarrier_arrive_and_expect_tx(sums." not in code
+    assert "producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 256)" in code
+    assert "sums.producer_commit(sums_producer)" in code
+    assert "elect_one():\n                sums.consumer_release" not in code
 
 
 def test_launched_as_clusters_of_the_row(tmp_path: Path) -> None:
