@@ -111,7 +111,7 @@ def test_what_is_not_emitted_is_named(tmp_path: Path) -> None:
 
 
 def test_elements_inside_by_the_loop_are_not_clamped(tmp_path: Path) -> None:
-    """The sketch of copy.yaml reads x[i] with i < N: no clamp, no condition; an index past the loop's bound gets both."""
+    """The sketch of copy.yaml reads x[i] with i < N: no clamp, no condition; an index past the bound gets both."""
     text = module(tmp_path, "tests/language/copy.yaml")
     assert "v = x[i]\n" in text and "if i < N" not in text
     text = module(tmp_path, "tests/language/copy.yaml", ("x[i]", "x[i + 1]"), ("y[i]", "y[i + 1]"))

@@ -100,7 +100,8 @@ def test_places_in_toml_point_at_the_text() -> None:
 
     loop = k.schedules["copy"].steps[0]
     assert isinstance(loop, DomainLoop)
-    assert [at(s) for s in (k.span, loop.end.span, loop.body[1].span)] == ["kernel", "ceil_div(N, tile)", "y.set(i=i, v=v)"]
+    places = [at(s) for s in (k.span, loop.end.span, loop.body[1].span)]
+    assert places == ["kernel", "ceil_div(N, tile)", "y.set(i=i, v=v)"]
     get = k.tensors["x"].works["get"]
     assert [at(get.spans[key]) for key in ("op", "from")] == ["load", "x[i*tile:+tile]"]
     assert at(k.params["warps"].span) == "warps"
