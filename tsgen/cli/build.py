@@ -163,10 +163,10 @@ def _write(module: Module, depfiles: bool) -> None:
 
 def _own_sources() -> list[Path]:
     """What a module depends on besides its spec: the parts of tsgen that took part in the build, and the templates."""
-    from tsgen.emit.render import templates
+    from tsgen.emit.render import used_templates
 
     files = [getattr(m, "__file__", None) for name, m in sys.modules.items() if name.split(".")[0] == "tsgen"]
-    return sorted({Path(f) for f in files if f} | set(templates().rglob("*.j2")))
+    return sorted({Path(f) for f in files if f} | set(used_templates()))
 
 
 def _compile(modules: Sequence[Module], kind: str) -> int:

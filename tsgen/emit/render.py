@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
@@ -40,10 +40,25 @@ def _compiled() -> FileSystemBytecodeCache | None:
     return FileSystemBytecodeCache(str(folder)) if os.access(folder, os.W_OK) else None
 
 
+class _Loader(FileSystemLoader):
+    """Notes which templates were used."""
+
+    used: ClassVar[set[str]] = set()
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        self.used.add(template)
+        return super().get_source(environment, template)
+
+
+def used_templates() -> list[Path]:
+    """The files of the templates that this process has used: what modules depend on besides their specs."""
+    return [templates() / name for name in sorted(_Loader.used)]
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(templates()),
+        loader=_Loader(templates()),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
