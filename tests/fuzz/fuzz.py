@@ -96,6 +96,28 @@ def swap_values(data: bytearray, r: random.Random) -> None:
         data[b.start() : b.end()], data[a.start() : a.end()] = a[0], b[0]
 
 
+def renumber(data: bytearray, r: random.Random) -> None:
+    """Another integer for one."""
+    found = list(re.finditer(rb"(?<![\w.])\d+(?![\w.])", data))
+    if found:
+        m = r.choice(found)
+        data[m.start() : m.end()] = str(r.choice((0, 1, 2, 3, 5, 7, 8, 16, 31, 64, 100, 1024, 65537, 10**9))).encode()
+
+
+def move_step(data: bytearray, r: random.Random) -> None:
+    """A step or block of a schedule elsewhere, or twice, at the same depth: the file stays readable."""
+    lines = _lines(data)
+    steps = [i for i, line in enumerate(lines) if re.match(rb"\s+- \w[^{]*$", line)]
+    if len(steps) < 2:
+        return
+    at = r.choice(steps)
+    depth = len(lines[at]) - len(lines[at].lstrip())
+    same = [i for i in steps if len(lines[i]) - len(lines[i].lstrip()) == depth]
+    line = lines[at] if r.random() < 0.4 else lines.pop(at)
+    lines.insert(r.choice(same), line)
+    data[:] = b"\n".join(lines)
+
+
 DAMAGE: tuple[Callable[[bytearray, random.Random], None], ...] = (
     flip,
     retype,
@@ -105,6 +127,10 @@ DAMAGE: tuple[Callable[[bytearray, random.Random], None], ...] = (
     move_line,
     repeat_line,
     swap_values,
+    renumber,
+    renumber,
+    move_step,
+    move_step,
 )
 
 
@@ -160,12 +186,15 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--slow", action="store_true", help="list the slowest")
     args = parser.parse_args()
     outcomes = list(run(args.count, args.seed, args.jobs))
     times = sorted(o.seconds for o in outcomes)
     problems = [o for o in outcomes if o.problem]
     for o in problems[:20]:
         print(f"{o.name}: {o.problem.rstrip()}")
+    for o in sorted(outcomes, key=lambda o: -o.seconds)[:5] if args.slow else ():
+        print(f"{o.name}: {o.seconds:.2f} s")
     kinds = Counter(o.problem.rstrip().rsplit("\n", 1)[-1][:100] for o in problems)
     for kind, n in kinds.most_common():
         print(f"{n:6}  {kind}")
