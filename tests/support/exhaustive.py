@@ -211,7 +211,7 @@ class Case:
             empty = (1,) if empties == "umma" else (32 * consumers, *((consumers,) if fills == "tma" else ()))
             if (producers and ring.full != full) or (consumers and ring.empty not in empty):
                 found.add("count")
-            steps = [any(self.has(t, name, method) for t in self.tasks) for method in RING_STEPS]
+            steps = [any(self.has(t, name, m) for t in self.tasks) for m in ("acquire", "commit", "release")]
             if any(steps) and not all(steps):
                 found.add("bracket")
             if fills == "tma" and any(t.get("warps", 1) > 1 for t in self.tasks if self.has(t, name, "commit")):
@@ -362,14 +362,13 @@ def _program(ops: list[Op], warps: int) -> Program:
 
 
 def _brackets(case: Case, programs: list[Program]) -> set[str]:
-    for program in programs:
-        opens = {op for op in program.ops if op[0] in BLOCKING}
+    for task, program in zip(case.tasks, programs, strict=True):
         held: dict[Op, int] = {}
         for kind, name in program.ops:
             if name not in case.rings:
                 continue
             opening = "acquire" if kind in ("acquire", "commit", "write") else "wait"
-            if (opening, name) not in opens:
+            if not case.has(task, name, opening):
                 continue
             if kind in BLOCKING:
                 held[opening, name] = held.get((opening, name), 0) + 1

@@ -293,7 +293,8 @@ class Builder:
                 src.append("g")
             if not self.asks(i) and "g" in src:
                 loop.insert(0, "g.read")
-            if not dst and (i != self.mma or "g" in src):
+            reads_buffer = any(r.buffer and i in r.consumers for r in self.rings)
+            if (not dst and (i != self.mma or "g" in src)) or reads_buffer:  # all that is read flows somewhere
                 dst.append("o")
                 loop.insert(0 if i == self.mma else len(loop), "o.write")
             if self.persistent:
