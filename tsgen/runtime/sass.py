@@ -1,6 +1,6 @@
 """What ptxas made of a kernel: registers, spills and instruction counts of a cubin, by cuobjdump and nvdisasm.
 
-Both come from PyPI (nvidia-cuda-cuobjdump, nvidia-cuda-nvdisasm) or with the CUDA toolkit; neither needs a GPU.
+Both come as pip packages (nvidia-cuda-cuobjdump, nvidia-cuda-nvdisasm) or with the CUDA toolkit; neither needs a GPU.
 """
 
 from __future__ import annotations
