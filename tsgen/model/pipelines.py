@@ -49,11 +49,15 @@ PIPELINES: dict[str, PipelineType] = {
             ("smem",),
             True,
         ),
-        PipelineType("async_async", "Threads (or cp.async) fill, threads read.", "async", "async", ALL, ("smem", "tmem")),
+        PipelineType(
+            "async_async", "Threads (or cp.async) fill, threads read.", "async", "async", ALL, ("smem", "tmem")
+        ),
         PipelineType(
             "async_umma", "Threads fill, tcgen05 reads and releases.", "async", "umma", SM100, ("smem", "tmem")
         ),
-        PipelineType("umma_async", "tcgen05 fills and commits, threads read.", "umma", "async", SM100, ("smem", "tmem")),
+        PipelineType(
+            "umma_async", "tcgen05 fills and commits, threads read.", "umma", "async", SM100, ("smem", "tmem")
+        ),
         PipelineType(
             "umma_umma", "tcgen05 fills, tcgen05 reads.", "umma", "umma", SM100, ("smem", "tmem"), interleaves=False
         ),
