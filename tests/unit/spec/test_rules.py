@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.spec.edits import EDITS, Edit
+from tests.unit.spec.edit import Edit
+from tests.unit.spec.edits_parts import PARTS
+from tests.unit.spec.edits_works import WORKS
 from tests.unit.spec.test_files import FILE_CODES
 from tests.unit.spec.test_selection import SELECTION_CODES
 from tsgen.diagnostics import RULES, Diagnostic
 from tsgen.spec import load_document, resolve
 
+EDITS = (*PARTS, *WORKS)
 LANGUAGE = Path(__file__).parents[2] / "language"
 
 
