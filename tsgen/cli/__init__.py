@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -22,6 +23,7 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit status. Whatever goes wrong becomes a message on stderr."""
     gc.set_threshold(200_000)  # a short life with few cycles: collecting would take a tenth of it
+    warnings.simplefilter("ignore", SyntaxWarning)  # of `ast` about a spec's expressions, which have findings of ours
     import click
 
     from tsgen.cli.app import tsgen
