@@ -191,13 +191,13 @@ def raster_twice(axis: str, span: Span) -> Finding:
 
 
 @error("TS178", "view-source")
-def view_source(written: str, reason: str, span: Span) -> Finding:
+def view_source(written: str, reason: str, span: Span, related: tuple[Related, ...] = ()) -> Finding:
     """A `view` does not show a whole stored field of another resource of the same kind.
 
     `{view: ring.a}` gives the bytes of `ring.a` a second pipeline of as many stages. Views of views and windows are not
     possible.
     """
-    return Finding(f"`{written}` cannot be viewed: {reason}", span)
+    return Finding(f"`{written}` cannot be viewed: {reason}", span, related=related)
 
 
 @error("TS179", "swizzle-value")

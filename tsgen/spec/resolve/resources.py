@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, cast
 
-from tsgen.diagnostics import Span
+from tsgen.diagnostics import Related, Span
 from tsgen.model.algebra import prune
 from tsgen.model.expr import Const, Expr, Ref, text
 from tsgen.model.kernel import Field, Pipeline, Queue, Resource, ResourceKind, Symbol, Work
@@ -88,7 +88,12 @@ def _source(ctx: Context, head: Head, node: Node) -> Ref:
     own, other = _stages(ctx, head), _stages(ctx, source)
     if own != other:
         reason = f"`{source.name}` has {other or 'no'} stages, `{head.name}` has {own or 'no'}"
-        raise SpecError(rules_parts.view_source(text(r), reason, node.span))
+        related = tuple(
+            Related(f"the stages of `{h.name}`", n.span)
+            for h in (source, head)
+            if (n := mapping(h.node.get("pipeline")).get("num_stages")) is not None
+        )
+        raise SpecError(rules_parts.view_source(text(r), reason, node.span, related))
     return r
 
 
