@@ -101,3 +101,9 @@ def test_unreadable_sides_are_status_2(gemm: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("a: [")
     done = tsgen("diff", tmp_path / "broken.yaml", gemm)
     assert done.returncode == 2 and "error[TS1" in done.stderr
+
+
+def test_a_side_may_be_a_pipe(gemm: Path) -> None:
+    """As in `tsgen diff <(git show HEAD:specs/gemm.yaml) specs/gemm.yaml`."""
+    done = tsgen("diff", "/dev/stdin", gemm, stdin=gemm.read_text())
+    assert done.returncode == 0 and "no change in meaning" in done.stdout

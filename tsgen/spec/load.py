@@ -45,7 +45,7 @@ def load(path: Path) -> Document:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if not path.is_dir() and path.exists() and path.suffix not in (".yaml", ".yml", ".toml"):
+        if path.is_file() and path.suffix not in (".yaml", ".yml", ".toml"):  # a pipe is taken for YAML
             raise SpecError(rules.file_type(str(path)))
         if path.exists() and not path.is_dir() and not path.is_file():
             raise SpecError(rules.file_unreadable(str(path), "it is not a regular file"))
