@@ -12,7 +12,7 @@ from tests.differential.verdicts import ours, reference
 from tests.support import anchors
 from tests.support.schedules import Case, schedules
 
-QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+QUIET = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
 def _wrong(outcomes: list[Outcome]) -> str:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.ts_json import call_of, walk
+from tests.support.ts_json import BODIES, Node, call_of, walk
 
 Doc = Mapping[str, Any]
 Op = tuple[str, str]  # kind (acquire, commit, wait, release, read, write), ring or buffer
@@ -84,6 +84,25 @@ class Program:
     ops: tuple[Op, ...]
     index: tuple[int, ...]
     warps: int
+
+
+def unused_tries(nodes: Sequence[Node], after: set[tuple[str, str]]) -> Iterator[str]:
+    """Targets of tries that no blocking step can follow: none later in the text, none in a loop around the try.
+
+    The language carries an answer over to the next iteration (NVIDIA asks for the step to stand after the try).
+    """
+    for i, node in enumerate(nodes):
+        following = after | {c for n in walk(nodes[i + 1 :]) if (c := call_of(n)) is not None}
+        call = call_of(node)
+        if call is not None:
+            if call[1].startswith("try_") and (call[0], call[1].removeprefix("try_")) not in following:
+                yield call[0]
+            continue
+        inner = [node[key] for key in BODIES if isinstance(node.get(key), list) and key != "loop"]
+        if "loop" in node or "tiles" in node:
+            following |= {c for n in walk(node["body"]) if (c := call_of(n)) is not None}
+        for body in inner:
+            yield from unused_tries(body, following)
 
 
 class Outcomes:
@@ -217,11 +236,9 @@ class Case:
             if fills == "tma" and any(t.get("warps", 1) > 1 for t in self.tasks if self.has(t, name, "commit")):
                 found.add("count")
         for task in self.tasks:
-            calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
-            for i, (target, method) in enumerate(calls):
-                known = target in self.rings or target in self.groups
-                if known and method.startswith("try_") and (target, method[4:]) not in calls[i:]:
-                    found.add("try")
+            if any(target in self.rings or target in self.groups for target in unused_tries(task["body"], set())):
+                found.add("try")
+            for target, method in (c for n in walk(task["body"]) if (c := call_of(n)) is not None):
                 group = self.groups.get(target) or self.group_of.get(target)
                 shared = group is not None and method in GROUP_STEPS[group.mode]
                 step = method in RING_STEPS or method.startswith("try_")

@@ -47,11 +47,13 @@ def _bytes(path: Path) -> bytes:
     try:
         if path.is_file() and path.suffix not in (".yaml", ".yml", ".toml"):  # a pipe is taken for YAML
             raise SpecError(rules.file_type(str(path)))
-        if path.exists() and not path.is_dir() and not path.is_file():
-            raise SpecError(rules.file_unreadable(str(path), "it is not a regular file"))
-        if path.is_file() and path.stat().st_size > MAX_BYTES:
+        if path.exists() and not (path.is_dir() or path.is_file() or path.is_fifo()):
+            raise SpecError(rules.file_unreadable(str(path), "it is neither a regular file nor a pipe"))
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise SpecError(rules.too_large("bytes", MAX_BYTES, Span.start()))
-        return path.read_bytes()
+        return data
     except FileNotFoundError:
         raise SpecError(rules.file_missing(str(path))) from None
     except IsADirectoryError:
