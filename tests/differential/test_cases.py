@@ -20,7 +20,7 @@ from tsgen.cli.catalogue import all_rules
 ORACLE = ROOT / "tests" / "oracle"
 CASES = sorted(p.stem for p in (ORACLE / "cases").glob("*.json"))
 EXPECTED: dict[str, str] = tomllib.loads((ORACLE / "expected.toml").read_text(encoding="utf-8"))
-# LANGUAGE section 7: the answer of a try serves one blocking step, be it in the next iteration. So nothing is stale (the
+# LANGUAGE section 7: the answer of a try serves one blocking step, be it in the next iteration. Nothing is stale (the
 # emitted code uses an answer up), and a try at the end of an iteration is for the next. NVIDIA keeps answers, and wants
 # the step later in the text.
 BY_LANGUAGE = {"bad_try_after", "good_FN_stale_try_token"}
