@@ -88,5 +88,4 @@ def pair_leader(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Findin
                 break
 
 
-CHECKS = (clusters_too_large,)
-CAUSES = (launch_without_wait, pair_in_cluster, pair_leader)  # the run would stumble over them, too
+CAUSES = (clusters_too_large, launch_without_wait, pair_in_cluster, pair_leader)  # cannot run, or would stumble

@@ -119,4 +119,5 @@ def swizzle_width(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Find
                 )
 
 
-CHECKS = (shared_memory_full, tensor_memory_full, columns, alias_phases, swizzle_width)
+CAUSES = (shared_memory_full, tensor_memory_full)  # what no SM can hold is not run
+CHECKS = (columns, alias_phases, swizzle_width)

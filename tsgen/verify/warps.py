@@ -112,4 +112,5 @@ def whole_warpgroups(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[F
             )
 
 
-CHECKS = (warps_overlap, warps_without_task, block_too_large, whole_warpgroups)
+CAUSES = (block_too_large,)  # what no SM can hold is not run
+CHECKS = (warps_overlap, warps_without_task, whole_warpgroups)

@@ -153,3 +153,19 @@ def test_cta_zero_knows_nothing_of_cta_one_without_a_signal(tmp_path: Path) -> N
     alone = replace(derived, arrivals={"ab": replace(counts, empty=8)})
     report = verify(k, alone)
     assert report.diagnostics and report.diagnostics[0].code == "TS403"
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "code"),
+    [
+        ("copy_tma", ("stages: 4", "stages: 1024"), "TS600"),
+        ("gemm", ("cluster: {m: cluster_m}", "cluster: {m: 64}"), "TS710"),
+        ("copy_tma", ("warp_idx: 4, num_warps: 1", "warp_idx: 4, num_warps: 40"), "TS612"),
+    ],
+)
+def test_a_kernel_that_no_sm_can_hold_is_not_run(tmp_path: Path, name: str, edit: tuple[str, str], code: str) -> None:
+    """Running a thousand stages or 64 CTAs takes minutes, and the answer is known."""
+    k = kernel(tmp_path, name, edit)
+    report = verify(k, derive(k))
+    assert code in {d.code for d in report.diagnostics}
+    assert report.proof.states == 0 and not report.proof.complete
