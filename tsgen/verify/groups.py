@@ -18,6 +18,15 @@ _SHARED = (  # what members must have in common, and in which modes
     ("consumer_wait_signaling", "wait signaling", ("fused_merge",)),
 )
 
+_FIRST = (  # what a group takes from its first member
+    "num_bytes_per_warp_per_cta",
+    "producer_signaling",
+    "consumer_signaling",
+    "consumer_wait_signaling",
+    "advance_on_wait",
+    "advance_on_acquire",
+)
+
 
 def _members(kernel: Kernel, group: Group) -> list[tuple[str, Pipeline]]:
     found = []
@@ -83,4 +92,54 @@ def fork_bytes(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding
             yield Finding(f"members of `{group.name}` share a full barrier, but announce {listed}", group.span)
 
 
-CAUSES = (group_members_differ, group_mode, fork_bytes)
+@check("TS333", "group-pipeline")
+def group_pipeline(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """The `pipeline` written for a group is not what follows from its members.
+
+    Stages, lanes and type are the members'. `merge` and `fused_merge` add up producers and bytes and share the
+    consumers; `fork` adds up consumers and shares producers and bytes. The signaling is the first member's. Nothing of
+    it needs to be written.
+    """
+    for group in kernel.groups.values():
+        members = _members(kernel, group)
+        if group.pipeline is None or not members:
+            continue
+        for key, expected in _merged(group, members, derived).items():
+            written = getattr(group.pipeline, key)
+            if key in group.pipeline.spans and (written or None) != (expected or None):
+                yield Finding(
+                    f"`{key}` of `{group.name}` is {_words(written)}, its members make it {_words(expected)}",
+                    group.pipeline.spans[key],
+                    "leave it out",
+                    tuple(Related(f"member `{n}`", p.spans.get(key, p.span)) for n, p in members),
+                )
+
+
+def _merged(group: Group, members: list[tuple[str, Pipeline]], derived: Derived) -> dict[str, object]:
+    """What follows from the members for each key of the group's pipeline (ts-semantics 2.8)."""
+    first = members[0][1]
+    producers = [derived.arrivals[n].full for n, _ in members]
+    consumers = [derived.arrivals[n].empty for n, _ in members]
+    nbytes = [derived.tx_bytes.get(n, 0) for n, _ in members]
+    fork = group.mode == "fork"
+    kinds = [PIPELINES[p.type] for _, p in members]
+    producer = kinds[0].producer if len({k.producer for k in kinds}) == 1 else "async"
+    consumer = kinds[0].consumer if len({k.consumer for k in kinds}) == 1 else "async"
+    return {
+        "type": next(k.name for k in PIPELINES.values() if (k.producer, k.consumer) == (producer, consumer)),
+        "producer_group": max(producers) if fork else sum(producers),
+        "consumer_group": sum(consumers) if fork else max(consumers),
+        "num_bytes": max(nbytes) if fork else sum(nbytes),
+        **{key: getattr(first, key) for key in ("num_stages", "interleave_stride", *_FIRST)},
+    }
+
+
+def _words(value: object) -> str:
+    if not value:
+        return "not written"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return "true" if value is True else str(value)
+
+
+CAUSES = (group_members_differ, group_mode, fork_bytes, group_pipeline)
