@@ -36,20 +36,6 @@ DSL_TYPES = {
     "u8": "cutlass.Uint8",
     "bool": "cutlass.Boolean",
 }
-TORCH_TYPES = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f8e4m3": "float8_e4m3fn",
-    "f8e5m2": "float8_e5m2",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "u8": "uint8",
-    "bool": "bool",
-}
 
 
 class Used(dict[str, str]):

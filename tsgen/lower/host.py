@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tsgen.lower.context import DSL_TYPES, TORCH_TYPES, Builder
+from tsgen.lower.context import DSL_TYPES, Builder
 from tsgen.lower.errors import refuse
 from tsgen.lower.interface import DTypeChoice, Host, HostDim, HostTensor
 from tsgen.lower.pyexpr import Scope, py, py_factor
 from tsgen.model.algebra import canonical, evaluate, is_constant, substitute
-from tsgen.model.dtypes import DTYPES
+from tsgen.model.dtypes import DTYPES, TORCH_TYPES
 from tsgen.model.expr import Binary, Call, Const, Expr, Name, names, text, walk
 from tsgen.model.kernel import Kernel, Let, Tensor
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from fractions import Fraction
 
 from tsgen.frozen import frozen
@@ -40,12 +40,6 @@ class Scope:
     names: Mapping[str, str]
     extents: Mapping[str, str] = field(default_factory=dict)
     ref: Callable[[Ref, Scope], str] | None = None
-
-    def with_names(self, names: Mapping[str, str]) -> Scope:
-        return replace(self, names={**self.names, **names})
-
-    def with_env(self, env: Env) -> Scope:
-        return replace(self, env={**self.env, **env})
 
 
 def py(e: Expr, scope: Scope) -> str:

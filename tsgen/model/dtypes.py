@@ -39,3 +39,18 @@ DTYPES: dict[str, DType] = {
         DType("bool", 8, "bool"),
     )
 }
+
+TORCH_TYPES = {  # what PyTorch calls those it has; NumPy has all of these but bf16 and f8
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u8": "uint8",
+    "bool": "bool",
+}

@@ -201,7 +201,6 @@ class Group:
     members: tuple[str, ...]
     pipeline: Pipeline | None
     span: Span
-    member_spans: tuple[Span, ...]
 
 
 @frozen

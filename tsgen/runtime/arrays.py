@@ -14,27 +14,12 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Protocol, TypeGuard, Union
 
-from tsgen.model.dtypes import DTYPES
+from tsgen.model.dtypes import DTYPES, TORCH_TYPES
 from tsgen.runtime.errors import NEEDS_TORCH, CannotRun
 
 Number = int | float | bool
 Operand = Union["Array", int, float, bool]
 Shape = Sequence[int]
-
-TORCH_NAMES = {  # what torch calls the dtypes it has; NumPy has those that are no bf16 or f8
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f8e4m3": "float8_e4m3fn",
-    "f8e5m2": "float8_e5m2",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "u8": "uint8",
-    "bool": "bool",
-}
 
 
 class Array(Protocol):
@@ -204,7 +189,7 @@ class NumpyArrays(Arrays):
             bits = xp.asarray(x, dtype=xp.float32).view(xp.uint32)
             rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & xp.uint32(0xFFFF0000)
             return xp.where(xp.isnan(x), xp.float32(math.nan), rounded.view(xp.float32))
-        return xp.asarray(x).astype(getattr(xp, TORCH_NAMES.get(dtype, ""), xp.float32))
+        return xp.asarray(x).astype(getattr(xp, TORCH_TYPES.get(dtype, ""), xp.float32))
 
     def is_float(self, x: Array) -> bool:
         return bool(self.xp.asarray(x).dtype.kind == "f")
@@ -263,9 +248,9 @@ class TorchArrays(Arrays):
 
     def dtype(self, name: str) -> object:
         """torch's dtype of a dtype of the spec. Raises CannotRun where it has none."""
-        if name not in TORCH_NAMES:
+        if name not in TORCH_TYPES:
             raise CannotRun(f"PyTorch has no dtype for {name} ({DTYPES[name].bits} bits)")
-        return getattr(self.xp, TORCH_NAMES[name])
+        return getattr(self.xp, TORCH_TYPES[name])
 
     def distance(self, a: Array, b: Array) -> Array:
         return self.cast(self.abs(a - b), "f32")

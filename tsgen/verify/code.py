@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import UNKNOWN, Node, constant
@@ -63,7 +63,6 @@ class Context:
     """Where in a schedule code is being written."""
 
     loop: DomainLoop | None = None
-    loop_env: Env = field(default_factory=dict)
     tiles: TileLoop | None = None
     tile_offset: int = 0  # what a `skip` here passes over: this tile's, or a neighbour's
 
@@ -207,7 +206,7 @@ class Coder:
         assert isinstance(step, DomainLoop)
         stride = constant(step.step.expr, node.env)
         start = constant(step.start.expr, node.env)
-        inside = Context(step, node.env, context.tiles, context.tile_offset)
+        inside = Context(step, context.tiles, context.tile_offset)
         self.works.enter_loop(
             step.var, start if isinstance(start, int) else None, stride if isinstance(stride, int) else 1
         )

@@ -12,8 +12,6 @@ from tsgen.model.expr import Name, Placed, names, walk
 from tsgen.model.kernel import Kernel, Work
 from tsgen.model.steps import CallStep, DomainLoop, Guard, TileLoop, When
 
-Origin = tuple[str, Span]  # a resource or tensor, and where it was read
-
 
 class Flow(NamedTuple):
     """Data of `source`, read at `read`, reaches `target` at `span`."""

@@ -28,7 +28,7 @@ def resolve_groups(ctx: Context) -> dict[str, Group]:
         if name in ENGINES:
             ctx.add(rules_names.reserved_name(name, "a group", span))
         ctx.declare(Symbol(name, "group", "compile", span))
-        members: list[tuple[str, Span]] = []
+        members: list[str] = []
         for member, place in strings(node.get("members")):
             if member in ctx.absent:
                 continue
@@ -43,14 +43,14 @@ def resolve_groups(ctx: Context) -> dict[str, Group]:
                 ctx.add(rules_parts.group_member(member, "it is in a group already", place, taken[member]))
             else:
                 taken[member] = place
-                members.append((member, place))
+                members.append(member)
         pipeline = None
         with ctx.catching():
             if (p := node.get("pipeline")) is not None:
-                kind = ctx.resources[members[0][0]].kind if members else "smem"
+                kind = ctx.resources[members[0]].kind if members else "smem"
                 pipeline = resolve_pipeline(ctx, mapping(p), kind, node.key_span("pipeline"))
         mode = cast(Mode, string(node.get("mode")))
-        found[name] = Group(name, mode, tuple(m for m, _ in members), pipeline, span, tuple(s for _, s in members))
+        found[name] = Group(name, mode, tuple(members), pipeline, span)
     return found
 
 
