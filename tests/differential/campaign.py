@@ -18,7 +18,9 @@ from multiprocessing import Pool
 from typing import Any
 
 from tests.differential.verdicts import Opinions, blind_spot, opinions
-from tests.support.schedules import Dice, faulty, good
+from tests.support.draws import Dice
+from tests.support.faults import faulty
+from tests.support.schedules import good
 
 UNEXPLAINED = "unexplained"
 

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.differential.campaign import UNEXPLAINED, Outcome, classes, describe, run
 from tests.differential.verdicts import ours, reference
 from tests.support import anchors
-from tests.support.schedules import Case, schedules
+from tests.support.draws import Drawn
+from tests.support.faults import faulty
+from tests.support.schedules import Case, good
 
 QUIET = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+
+
+@st.composite
+def schedules(draw: Callable[[st.SearchStrategy[Any]], Any], faults: bool = False) -> tuple[str, Case]:
+    """Random cases: ("good", case), or with `faults` one fault's name and the broken case."""
+    source = Drawn(draw)
+    return faulty(source) if faults else ("good", good(source))
 
 
 def _wrong(outcomes: list[Outcome]) -> str:

@@ -1,52 +1,22 @@
-"""Random schedules as oracle cases: good by construction, and with one injected fault.
+"""Random schedules as oracle cases, good by construction: `good(draw)` builds one; `tests.support.faults` breaks it.
 
-`good(draw)` builds a case; `faulty(draw)` breaks one. Both take any `Draw`: `Dice` for the campaign, Hypothesis for
-property tests (`schedules()`). A schedule is a set of tasks in an order in which data flows: every ring goes from an
-earlier to a later task, except feedback rings, whose consumer waits after all its own commits. With equal trip counts
-on both sides such a schedule cannot deadlock, in whatever order the steps of different rings stand in a body.
+A schedule is a set of tasks in an order in which data flows: every ring goes from an earlier to a later task, except
+feedback rings, whose consumer waits after all its own commits. With equal trip counts on both sides such a schedule
+cannot deadlock, in whatever order the steps of different rings stand in a body.
 """
 
 from __future__ import annotations
 
-import copy
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from hypothesis import strategies as st
+from tests.support.draws import Draw
 
-T = TypeVar("T")
 Case = dict[str, Any]
 Node = Any
 SYNC = ("acquire", "commit", "wait", "release")
 BYTES = 1024
-
-
-class Draw(Protocol):
-    """A source of choices."""
-
-    def number(self, low: int, high: int) -> int: ...
-
-    def chance(self, percent: int) -> bool: ...
-
-    def one(self, items: Sequence[T]) -> T: ...
-
-
-class Dice:
-    """Choices of a seeded random generator."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-
-    def number(self, low: int, high: int) -> int:
-        return self.random.randint(low, high)
-
-    def chance(self, percent: int) -> bool:
-        return self.random.randrange(100) < percent
-
-    def one(self, items: Sequence[T]) -> T:
-        return items[self.random.randrange(len(items))]
 
 
 @dataclass
@@ -323,6 +293,16 @@ def closed_last(parts: list[list[Node]]) -> list[Node]:
     return [*opened, *(s for part in parts for s in part if mentions(s, closing))]
 
 
+def lists(nodes: list[Node]) -> Iterator[list[Node]]:
+    """Every list of steps in a body."""
+    yield nodes
+    for node in nodes:
+        if isinstance(node, dict):
+            for key in ("body", "skippable", "first", "last"):
+                if isinstance(node.get(key), list):
+                    yield from lists(node[key])
+
+
 def innermost(body: list[Node]) -> list[Node]:
     """The steps of the domain loop of a task."""
     return next(n["body"] for steps in lists(body) for n in steps if isinstance(n, dict) and "loop" in n)
@@ -339,205 +319,6 @@ def graph_of(case: Case) -> dict[str, list[str]]:
     return graph
 
 
-# ---- faults ----------------------------------------------------------------------------------------------------
-
-
-def lists(nodes: list[Node]) -> Iterator[list[Node]]:
-    """Every list of steps in a body."""
-    yield nodes
-    for node in nodes:
-        if isinstance(node, dict):
-            for key in ("body", "skippable", "first", "last"):
-                if isinstance(node.get(key), list):
-                    yield from lists(node[key])
-
-
-def sites(case: Case, methods: Sequence[str] = SYNC) -> list[tuple[list[Node], int]]:
-    """Places of steps on rings."""
-    return [
-        (steps, i)
-        for task in case["tasks"]
-        for steps in lists(task["body"])
-        for i, s in enumerate(steps)
-        if isinstance(s, str) and s.startswith("r") and s.split(".")[1] in methods
-    ]
-
-
-def _drop(case: Case, draw: Draw) -> bool:
-    steps, i = draw.one(sites(case))
-    del steps[i]
-    return True
-
-
-def _duplicate(case: Case, draw: Draw) -> bool:
-    steps, i = draw.one(sites(case))
-    steps.insert(i, steps[i])
-    return True
-
-
-def _swap(case: Case, draw: Draw) -> bool:
-    steps, i = draw.one(sites(case))
-    j = i + draw.one((-1, 1))
-    if not 0 <= j < len(steps):
-        return False
-    steps[i], steps[j] = steps[j], steps[i]
-    return True
-
-
-def _move(case: Case, draw: Draw) -> bool:
-    """A step somewhere else in its list: an early release, a late wait."""
-    steps, i = draw.one(sites(case))
-    j = draw.number(0, len(steps) - 1)
-    steps.insert(j, steps.pop(i))
-    return i != j
-
-
-def _retarget(case: Case, draw: Draw) -> bool:
-    """A step on another ring of the task."""
-    steps, i = draw.one(sites(case))
-    rings = [r["name"] for r in case["resources"] if r.get("pipeline")]
-    name, method = steps[i].split(".")
-    other = draw.one(rings)
-    steps[i] = f"{other}.{method}"
-    return other != name
-
-
-def _rings(case: Case) -> list[Node]:
-    return [r for r in case["resources"] if r.get("pipeline")]
-
-
-def _count(case: Case, draw: Draw) -> bool:
-    pipeline = draw.one(_rings(case))["pipeline"]
-    key = draw.one(("producer_threads", "consumer_threads"))
-    old = pipeline[key]
-    pipeline[key] = draw.one((old + 1, old - 1 or 2, 2 * old, old + 32))
-    return True
-
-
-def _stages(case: Case, draw: Draw) -> bool:
-    pipeline = draw.one(_rings(case))["pipeline"]
-    old = pipeline["stages"]
-    pipeline["stages"] = draw.one((1, old + 1, max(1, old - 1)))
-    return bool(pipeline["stages"] != old)
-
-
-def _trips(case: Case, draw: Draw) -> bool:
-    loops = [n for t in case["tasks"] for ls in lists(t["body"]) for n in ls if isinstance(n, dict) and "loop" in n]
-    loop = draw.one(loops)["loop"]
-    if not isinstance(loop[1], int):
-        return False
-    loop[1] = max(0, loop[1] + draw.one((-1, 1, 2)))
-    return True
-
-
-def _guard(case: Case, draw: Draw) -> bool:
-    """A guard around a step, or around all steps of a ring, in one task only."""
-    loops = [innermost(t["body"]) for t in case["tasks"]]
-    found = [(steps, i) for steps, i in sites(case) if any(steps is loop for loop in loops)]
-    if not found:
-        return False
-    steps, i = draw.one(found)
-    ring = steps[i].split(".")[0]
-    whole = draw.chance(50)
-    chosen = [s for k, s in enumerate(steps) if k == i or (whole and isinstance(s, str) and s.startswith(f"{ring}."))]
-    first = next(k for k, s in enumerate(steps) if k == i or s in chosen)
-    rest = [s for s in steps[first:] if s not in chosen] if whole else [s for k, s in enumerate(steps) if k >= i + 1]
-    guard = draw.one(({"first": None}, {"last": None}, {"every": [2, 0]}, {"every": [1, 1]}))
-    steps[first if whole else i :] = [guarded(guard, chosen), *rest]
-    return True
-
-
-def _unguard(case: Case, draw: Draw) -> bool:
-    """A guard that one side does not have, or has with other numbers or another outcome."""
-    found = [
-        (ls, i)
-        for t in case["tasks"]
-        for ls in lists(t["body"])
-        for i, n in enumerate(ls)
-        if isinstance(n, dict) and set(n) & {"first", "last", "every", "when_true", "when_false"}
-    ]
-    if not found:
-        return False
-    steps, i = draw.one(found)
-    node = steps[i]
-    if draw.chance(40):
-        steps[i : i + 1] = next(node[k] for k in ("body", "first", "last") if k in node)
-    elif "every" in node:
-        node["every"][draw.number(0, 1)] += 1
-    elif "when_true" in node:
-        node["when_false"] = node.pop("when_true")
-    elif "when_false" in node:
-        node["when_true"] = node.pop("when_false")
-    else:
-        kind = "first" if "first" in node else "last"
-        node["last" if kind == "first" else "first"] = node.pop(kind)
-    return True
-
-
-def _unskip(case: Case, draw: Draw) -> bool:
-    """A step that runs on skipped tiles, too."""
-    found = [(ls, i) for t in case["tasks"] for ls in lists(t["body"]) for i, n in enumerate(ls) if "skippable" in n]
-    if not found:
-        return False
-    steps, i = draw.one(found)
-    inner = steps[i]["skippable"]
-    at = [k for k, n in enumerate(inner) if isinstance(n, str) and n.split(".")[1] in SYNC]
-    if not at:
-        return False
-    k = draw.one(at)
-    steps.insert(i if k == 0 else i + 1, inner.pop(k))
-    return True
-
-
-FAULTS: dict[str, Callable[[Case, Draw], bool]] = {
-    "drop": _drop,
-    "duplicate": _duplicate,
-    "swap": _swap,
-    "move": _move,
-    "retarget": _retarget,
-    "count": _count,
-    "stages": _stages,
-    "trips": _trips,
-    "guard": _guard,
-    "unguard": _unguard,
-    "unskip": _unskip,
-}
-
-
 def good(draw: Draw) -> Case:
     """A case that is good by construction."""
     return Builder(draw).case()
-
-
-def faulty(draw: Draw) -> tuple[str, Case]:
-    """A case with one fault, and the fault's name. Some faults change nothing that matters."""
-    case = good(draw)
-    for _ in range(8):
-        name = draw.one(tuple(FAULTS))
-        broken = copy.deepcopy(case)
-        if FAULTS[name](broken, draw):
-            return name, broken
-    return "none", case
-
-
-class Drawn:
-    """Choices of Hypothesis."""
-
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
-        self.draw = draw
-
-    def number(self, low: int, high: int) -> int:
-        return int(self.draw(st.integers(low, high)))
-
-    def chance(self, percent: int) -> bool:
-        return int(self.draw(st.integers(0, 99))) < percent
-
-    def one(self, items: Sequence[T]) -> T:
-        return items[self.number(0, len(items) - 1)]
-
-
-@st.composite
-def schedules(draw: Callable[[st.SearchStrategy[Any]], Any], faults: bool = False) -> tuple[str, Case]:
-    """Random cases: ("good", case), or with `faults` one fault's name and the broken case."""
-    source = Drawn(draw)
-    return faulty(source) if faults else ("good", good(source))
