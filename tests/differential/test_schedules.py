@@ -17,6 +17,8 @@ from tests.support.draws import Drawn
 from tests.support.faults import faulty
 from tests.support.schedules import Case, good
 
+FILLS = ["g.read", "r0.acquire", "r0.write", "r0.commit", "r1.acquire", "r1.write", "r1.commit"]
+READS = ["r1.wait", "r0.read", "r1.read", "r1.release", "r0.release", "o.write"]
 QUIET = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
@@ -86,3 +88,40 @@ def test_usual_kernels_are_proven_for_every_trip_count(case: Case) -> None:
     found = ours({**case, "name": "anchor"})
     assert found.answer == "accept", found.text
     assert found.states < 1_000  # NVIDIA's checker gives up at a million on three of these
+
+
+@pytest.mark.parametrize("first", ["async_async", "tma_async"])
+def test_what_a_later_signal_of_the_producer_says(first: str) -> None:
+    """The reader waits for the second ring alone. A first ring that threads fill is full then; one of TMA may not be."""
+    threads = {"type": "async_async", "producer_threads": 32}
+    rings = [threads if first == "async_async" else {"type": first, "producer_threads": 1, "bytes": 1024}, threads]
+    case: Case = {
+        "name": "later_signal",
+        "resources": [{"name": "g", "works": [{"name": "read", "side": "consumer"}]}, {"name": "o"}]
+        + [
+            {"name": f"r{i}", "pipeline": {"stages": 2, "consumer_threads": 32, **ring}} for i, ring in enumerate(rings)
+        ],
+        "tasks": [
+            {
+                "name": "T0",
+                "src": ["g"],
+                "dst": ["r0", "r1"],
+                "warp": 0,
+                "warps": 1,
+                "body": [{"loop": [0, 4, 1], "body": FILLS}],
+            },
+            {
+                "name": "T1",
+                "src": ["r0", "r1"],
+                "dst": ["o"],
+                "warp": 1,
+                "warps": 1,
+                "body": [{"loop": [0, 4, 1], "body": READS}],
+            },
+        ],
+        "graph": {"r0": ["g"], "r1": ["g"], "o": ["r0", "r1"]},
+    }
+    truth = reference(case).answer
+    assert truth == ("accept" if first == "async_async" else "reject")
+    found = ours(case)
+    assert found.answer == truth, found.text

@@ -13,11 +13,14 @@ from tests.support.ts_json import BODIES, Node, call_of, walk
 Doc = Mapping[str, Any]
 Op = tuple[str, str]  # kind (acquire, commit, wait, release, read, write), ring or buffer
 Place = tuple[str, int]  # resource, stage of its ring
+Site = tuple[int, int]  # the block that a step stands in, and which of its steps it is
+Call = tuple[str, str, Site]  # target, method
 
 UNKNOWN_TRIPS = (0, 1, 2, 3, 4, 5, 6, 9)
 TILES = (0, 1, 2)
 MOST_OUTCOMES = 6  # conditions whose outcomes are all combined
 MOST_ENVIRONMENTS = 200
+BLOCKING = ("acquire", "wait")
 RING_STEPS = ("acquire", "commit", "wait", "release")
 GROUP_STEPS = {"merge": ("release",), "fork": ("commit",), "fused_merge": ("try_wait", "wait", "release")}
 
@@ -113,29 +116,47 @@ class Case:
 
     # ---- unrolling ---------------------------------------------------------------------------------------------
 
-    def unroll(self, task: Doc, env: Environment, outcomes: Outcomes) -> list[Op]:
-        found: list[Op] = []
+    def unroll(self, task: Doc, env: Environment, outcomes: Outcomes) -> list[Call]:
+        found: list[Call] = []
         self._body(task["body"], env, outcomes, found, tile=0, skipped=False, at=None)
         return found
 
+    def ops(self, calls: Iterable[Call]) -> list[Op]:
+        """What calls do to rings and buffers."""
+        return [op for target, method, _ in calls for op in self._ops(target, method)]
+
+    def tries(self, calls: Iterable[Call]) -> set[str]:
+        """A blocking step takes the answer of the last try on its target, which is then gone: every time, or never."""
+        answers: set[tuple[str, str]] = set()
+        seen: dict[Site, bool] = {}
+        for target, method, site in calls:
+            if method.startswith("try_"):
+                answers.add((target, method.removeprefix("try_")))
+            elif method in BLOCKING:
+                answered = (target, method) in answers
+                answers.discard((target, method))
+                if seen.setdefault(site, answered) != answered and self._ops(target, method):
+                    return {"try"}
+        return set()
+
     def _body(
         self,
-        nodes: Iterable[Any],
+        nodes: Sequence[Any],
         env: Environment,
         outcomes: Outcomes,
-        found: list[Op],
+        found: list[Call],
         *,
         tile: int,
         skipped: bool,
         at: tuple[int, int] | None,
     ) -> None:
-        def go(body: Iterable[Any], at: tuple[int, int] | None = at) -> None:
+        def go(body: Sequence[Any], at: tuple[int, int] | None = at) -> None:
             self._body(body, env, outcomes, found, tile=tile, skipped=skipped, at=at)
 
-        for node in nodes:
+        for i, node in enumerate(nodes):
             call = call_of(node)
             if call is not None:
-                found += self._ops(*call)
+                found.append((*call, (id(nodes), i)))
             elif "tiles" in node:
                 for number, skip in enumerate(env.tiles):
                     skips = skip and bool(node.get("skip_if"))
@@ -223,19 +244,6 @@ class Case:
                 releases = [i for i, (t, m) in enumerate(calls) if m == "release" and (m, up) in self._ops(t, m)]
                 if works and releases and min(releases) < min(works):
                     return {"order"}
-        return set()
-
-    def proxies(self, graph: Mapping[str, Sequence[str]]) -> set[str]:
-        """A task that reads a ring without waiting for it must wait for something that is made from it."""
-        for task, ring in itertools.product(self.tasks, self.rings):
-            calls = [c for n in walk(task["body"]) if (c := call_of(n)) is not None]
-            reads = any(t == ring and self.sides[t].get(m) == "consumer" for t, m in calls)
-            if reads and not self.has(task, ring, "wait"):
-                made: set[str] = {ring}
-                for _ in graph:
-                    made |= {down for down, ups in graph.items() if made & set(ups)}
-                if not any(self.has(task, name, "wait") for name in made - {ring}):
-                    return {"bracket"}
         return set()
 
     def has(self, task: Doc, ring: str, method: str) -> bool:

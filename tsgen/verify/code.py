@@ -41,6 +41,8 @@ from tsgen.verify.machine import (
     TILE_INIT,
     TMEM_LD,
     TMEM_ST,
+    TRIED,
+    TRY,
     WAIT,
     WGMMA,
     WHEN,
@@ -166,11 +168,13 @@ class Coder:
         answers = {s for ins in agent.code if ins[0] == ARRIVE and ins[1] for s in ins[2]}
         answers |= {ins[2][0] + COMMIT - ACQUIRE for ins in agent.code if ins[0] == ARM}
         skipped = {s for ins in agent.code if ins[0] == SKIP for s in ins[1]}
+        tried = {ins[2][0] for ins in agent.code if ins[0] == TRY}
         for pc, ins in enumerate(agent.code):
             if ins[0] == WAIT:
                 mark = 0 if ins[2][0] + 1 in answers else MARK
                 early = EARLY if ins[2][0] in skipped else 0
-                agent.code[pc] = (*ins[:6], mark | early, ins[7])
+                answered = TRIED if ins[2][0] in tried else 0
+                agent.code[pc] = (*ins[:6], mark | early | answered, ins[7])
 
     # ---- blocks ------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from tsgen.verify.machine import ACCESS, ARM, ARRIVE, BRACKET, EARLY, NAMED_ARRIVE, SKIP, TRY, WAIT, Instruction, System
+from tsgen.verify.machine import (
+    ACCESS,
+    ARM,
+    ARRIVE,
+    BRACKET,
+    CARRY_CP_ASYNC,
+    CARRY_UMMA,
+    CP_ASYNC,
+    EARLY,
+    NAMED_ARRIVE,
+    SKIP,
+    TRY,
+    WAIT,
+    Instruction,
+    System,
+)
 
 
 def collect(system: System) -> None:
@@ -11,7 +26,9 @@ def collect(system: System) -> None:
     system.cell_writers = [set() for _ in range(system.cells)]
     moved: set[int] = set()
     owners: dict[int, set[int]] = {}
+    arriving: dict[int, set[int]] = {}  # barrier -> agents whose arrivals are their own; -1: those of an engine
     for index, agent in enumerate(system.agents):
+        copies = any(ins[0] == ACCESS and ins[3] == CP_ASYNC for ins in agent.code)
         for ins in agent.code:
             if ins[0] in (WAIT, ARRIVE):
                 moved.update(ins[2])
@@ -24,6 +41,11 @@ def collect(system: System) -> None:
                     system.value_users.setdefault(b, set()).add(index)
             if ins[0] in (ARRIVE, ARM):
                 system.reached.update(ins[1])
+                own = ins[0] == ARRIVE and ins[6] != CARRY_UMMA and not (ins[6] == CARRY_CP_ASYNC and copies)
+                for b in (base + stage for base in ins[1] for stage in range(ins[3])):
+                    arriving.setdefault(b, set()).add(index if own else -1)
+    alone = {b: next(iter(agents)) for b, agents in arriving.items() if len(agents) == 1}
+    system.sole = {b: a for b, a in alone.items() if a >= 0 and not system.barriers[b].transactions}
     for slot in sorted(moved):
         if system.slot_ring[slot] >= 0:
             system.ring_slots.setdefault(system.slot_ring[slot], []).append(slot)

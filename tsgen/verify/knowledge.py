@@ -35,6 +35,8 @@ class Knowledge:
         self.agents = agents
         self.shapes = shapes
         self.refs: dict[Slot, int] = {}  # the steps that events came from
+        sole = set(system.sole.values())
+        self.joins = {a: system.agents[a].twin or a in sole for a in agents}  # whether its warps know more together
 
     # ---- what is live ------------------------------------------------------------------------------------------
 
@@ -66,7 +68,7 @@ class Knowledge:
         """Live events with their tokens, and the masks, in an order that only the shape decides."""
         events: dict[Slot, int] = {("grid",): GRID}
         rows: list[Row] = [(st.known, a) for a in self.agents]
-        rows += [(st.twin, a) for a in self.agents if self.system.agents[a].twin]
+        rows += [(st.twin, a) for a in self.agents if self.joins[a]]
         shapes = self.shapes
         for r in shapes.rings:
             ring = self.system.rings[r]

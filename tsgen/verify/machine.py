@@ -59,6 +59,7 @@ ENGINE_NAMES = {v: k for k, v in ENGINE_NUMBERS.items()}
 
 # flags of a wait
 MARK, EARLY = 1, 2  # its passing must be known to whoever completes the next phase; it may skip phases
+TRIED = 4  # tries of the same agent may have answered it
 
 # what an arrival carries beside what the agent knows
 CARRY_NOTHING, CARRY_UMMA, CARRY_CP_ASYNC = range(3)
@@ -211,6 +212,7 @@ class System:
     cell_users: list[set[int]] = field(default_factory=list)  # agents that touch a cell or its aliases
     cell_writers: list[set[int]] = field(default_factory=list)
     value_users: dict[int, set[int]] = field(default_factory=dict)  # barrier -> agents that must know its completions
+    sole: dict[int, int] = field(default_factory=dict)  # barrier -> the agent whose own arrivals alone complete it
     reached: set[int] = field(default_factory=set)  # first barriers of rings that somebody arrives at
     fixed_rings: frozenset[int] = frozenset()  # rings whose stages are not interchangeable: their bytes are shared
     boxes: list[Box] = field(default_factory=lambda: [()])

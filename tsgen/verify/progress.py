@@ -187,6 +187,31 @@ def stage_not_held(story: Story) -> Finding:
     )
 
 
+@error("TS406", "answer-of-some-waits")
+def answer_of_some_waits(story: Story) -> Finding:
+    """An `acquire` or `wait` has the answer of a try in some iterations, and none in others.
+
+    The answer of a try serves one blocking step: the next on that side of the resource in the same task, be it in the
+    next iteration. A try in `first_iter` alone looks as if it served the whole loop (and in NVIDIA's Task Scheduling
+    its answer does, long after it is out of date); a try at the end of an iteration leaves the first step of the loop
+    without one, so let another stand before the loop.
+    """
+    p = story.problem
+    step = story.step(p.ref)
+    tries = (f"try_{step.method}",)
+    assert step.resource is not None
+    places = [story.step(r) for r in story.steps_of(p.agent, step.resource, tries)]
+    related = tuple(Related(f"`{s.text}` of {story.task(p.agent)}", s.span) for s in places)
+    return Finding(
+        f"`{step.text}` of {story.who(p.agent)} has the answer of `{step.resource}.{tries[0]}()` in some iterations "
+        f"only{_ends(story)}",
+        step.span,
+        "let a try go before it every time, or never",
+        related,
+        story.timeline(),
+    )
+
+
 FINDINGS: dict[str, Callable[[Story], Diagnostic]] = {
     "deadlock": deadlock,
     "early": wait_too_early,
@@ -200,4 +225,5 @@ FINDINGS: dict[str, Callable[[Story], Diagnostic]] = {
     "unwaited": stage_not_held,
     "unfilled": stage_not_held,
     "unemptied": stage_not_held,
+    "answer": answer_of_some_waits,
 }

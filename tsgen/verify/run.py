@@ -39,6 +39,7 @@ from tsgen.verify.machine import (
     TCGEN05,
     TILE,
     TILE_INIT,
+    TRIED,
     TRY,
     WAIT,
     WGMMA,
@@ -161,6 +162,15 @@ class Runner(Questions):
             st.tokens += 1
             known[a] |= token
             st.waits[b] = (*st.waits[b], Wait(token, a, ref))
+        if flags & TRIED:
+            site, slot = 1 << ref, 1 << slots[0]
+            if st.answers & slot:
+                st.answers ^= slot
+                st.answered |= site
+            else:
+                st.unanswered |= site
+            if st.answered & st.unanswered & site:
+                return self._fail("answer", a, ref, b)
         for slot in slots:
             st.position[slot] += stride
         return NEXT
@@ -174,6 +184,7 @@ class Runner(Questions):
         done = st.done[b]
         if done < phase or not st.known[a] & (st.value[b] if done == phase else st.previous[b]):
             return self._fail("early", a, ref, b, data=(phase,))
+        st.answers |= 1 << slots[0]
         return NEXT
 
     def _arrive(self, a: int, ins: Instruction) -> int:
@@ -227,11 +238,12 @@ class Runner(Questions):
         st.transfer[b] += nbytes
         st.current[b] |= mask
         if st.count[b] == need and not st.transfer[b]:
-            return self._completed(b)
+            return self._completed(b, a)
         return True
 
-    def _completed(self, b: int) -> bool:
-        """The phase is complete: whoever waits for it goes on with what it knows."""
+    def _completed(self, b: int, a: int) -> bool:
+        """The phase is complete: whoever waits for it goes on with what it knows. Where only the warps of one agent
+        arrive, whoever hears from all of them later knows of it, too."""
         st = self.st
         mask = st.current[b]
         for w in st.waits[b]:
@@ -243,6 +255,8 @@ class Runner(Questions):
         st.done[b] += 1
         st.previous[b], st.value[b] = st.value[b], token
         st.last[b] = mask | token
+        if self.system.sole.get(b) == a:
+            st.twin[a] |= token
         st.count[b] = st.transfer[b] = st.current[b] = 0
         st.waits[b] = ()
         if b in self.blocked:
@@ -398,6 +412,7 @@ class Runner(Questions):
         st = self.st
         tile = max(0, st.tile[a] + offset)
         for slot in slots:
+            st.answers &= ~(1 << slot)
             st.position[slot] += form.const
             for index, coefficient in form.terms:
                 fixed = self.fixed.get(index)

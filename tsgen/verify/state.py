@@ -64,9 +64,9 @@ class State:
     """The machine between two steps. Everything inside the lists is immutable, so that a copy is a copy of lists."""
 
     __slots__ = (
-        "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact", "iteration", "known",
-        "last", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile", "tokens", "transfer", "twin",
-        "value", "waits",
+        "answered", "answers", "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact",
+        "iteration", "known", "last", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile",
+        "tokens", "transfer", "twin", "unanswered", "value", "waits",
     )  # fmt: skip
 
     def __init__(self, system: System) -> None:
@@ -76,7 +76,7 @@ class State:
         self.tile = [0] * agents
         self.skipped = [False] * agents
         self.known = [ALWAYS] * agents  # masks
-        self.twin = [0] * agents  # tokens of the same accesses by a sibling warp
+        self.twin = [0] * agents  # tokens that all its warps together know: accesses by a sibling, completions
         self.engines: list[tuple[tuple[int, ...], ...]] = [_IDLE] * agents
         self.debts: list[tuple[tuple[int, int, Decision], ...]] = [()] * agents
         self.position = list(system.start)
@@ -89,6 +89,9 @@ class State:
         self.previous = [ALWAYS] * barriers  # token of the one before
         self.waits: list[tuple[Wait, ...]] = [()] * barriers
         self.cells: list[tuple[Record, ...]] = [()] * system.cells
+        self.answers = 0  # slots that a try has an answer for
+        self.answered = 0  # steps that had the answer of a try, and steps that had none
+        self.unanswered = 0
         self.tokens = 2
         self.low: dict[Decision, int] = {}  # least value of an unknown that is not decided yet
         self.exact: dict[Decision, int] = {}
@@ -117,6 +120,9 @@ class State:
         new.previous = self.previous[:]
         new.waits = self.waits[:]
         new.cells = self.cells[:]
+        new.answers = self.answers
+        new.answered = self.answered
+        new.unanswered = self.unanswered
         new.tokens = self.tokens
         new.low = self.low.copy()
         new.exact = self.exact.copy()

@@ -16,6 +16,7 @@ from tsgen.verify.machine import (
     GRID_WAIT,
     NAMED_ARRIVE,
     NAMED_WAIT,
+    TRY,
     WAIT,
     BarrierInfo,
     Instruction,
@@ -207,7 +208,7 @@ class Story:
         found = []
         for method in methods:
             for ins in self.system.agents[a].code:
-                if ins[0] in (WAIT, ARRIVE):
+                if ins[0] in (WAIT, TRY, ARRIVE):
                     info = self.step(ins[-1])
                     if info.resource in members and info.method == method:
                         found.append(ins[-1])
