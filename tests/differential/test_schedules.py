@@ -92,7 +92,7 @@ def test_usual_kernels_are_proven_for_every_trip_count(case: Case) -> None:
 
 @pytest.mark.parametrize("first", ["async_async", "tma_async"])
 def test_what_a_later_signal_of_the_producer_says(first: str) -> None:
-    """The reader waits for the second ring alone. A first ring that threads fill is full then; one of TMA may not be."""
+    """The reader waits for the second ring alone. That tells what threads filled before, not what TMA has filled."""
     threads = {"type": "async_async", "producer_threads": 32}
     rings = [threads if first == "async_async" else {"type": first, "producer_threads": 1, "bytes": 1024}, threads]
     case: Case = {
