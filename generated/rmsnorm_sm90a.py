@@ -25,31 +25,32 @@ META = {
     "kernel": "rmsnorm",
     "target": "sm_90a",
     "variant": None,
-    "params": {"io": "bf16", "rows": 4, "cols": 4096, "parts": 1, "warps": 8, "stages": 4},
+    "params": {"io": "bf16", "rows": 1, "cols": 4096, "parts": 1, "warps": 4, "ctas": 4, "stages": 4},
     "tsgen": "0.1.0",
-    "spec_sha256": "dd073a2d1da16bfb09fd6ceec8e1663b65819136ab5c1bc65a695e7d6050d2e9",
+    "spec_sha256": "1eeb9ea4b536fc4d94a6fcea525a8db5cf29c13bf5a418664721446505d93e71",
 }
 
 # rmsnorm.yaml:10 params
 IO = {"bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}  # the caller's tensors decide
-ROWS = 4  # of a block
+ROWS = 1  # of a block
 COLS = 4096  # of a CTA
 PARTS = 1  # CTAs that share a row
-WARPS = 8  # that reduce, scale and store
+WARPS = 4  # that reduce, scale and store
+CTAS = 4  # CTAs on a multiprocessor
 STAGES = 4
 
 # derived
-RING_ARRIVALS = 8  # releases of one stage of ring: 8 warps
+RING_ARRIVALS = 4  # releases of one stage of ring: 4 warps
 RING_BYTES = ROWS * COLS * 2  # one stage of ring
-SUMS_ARRIVALS = 256  # releases of one stage of sums: 32 threads x 8 warps
-THREADS = 384  # 3 padding warps fill up a warpgroup: setmaxnreg speaks to whole warpgroups
+SUMS_ARRIVALS = 128  # releases of one stage of sums: 32 threads x 4 warps
+THREADS = 256  # 3 padding warps fill up a warpgroup: setmaxnreg speaks to whole warpgroups
 
 
 def smem_layouts():
     """ring.x, sums.s: rows, columns, and what counts stages and slices."""
     return (
-        cute.make_ordered_layout((ROWS, COLS, STAGES), order=(1, 0, 2)),  # rmsnorm.yaml:40
-        cute.make_ordered_layout((ROWS, PARTS * WARPS, 2), order=(1, 0, 2)),  # rmsnorm.yaml:58
+        cute.make_ordered_layout((ROWS, COLS, STAGES), order=(1, 0, 2)),  # rmsnorm.yaml:42
+        cute.make_ordered_layout((ROWS, PARTS * WARPS, 2), order=(1, 0, 2)),  # rmsnorm.yaml:60
     )
 
 
@@ -72,25 +73,23 @@ def across_lanes(op, x, count):
     return x
 
 
-# rmsnorm.yaml:53 row.square
+# rmsnorm.yaml:55 row.square
 @cute.jit
 def row_square(x: cute.Tensor, sq: cute.Tensor):
     """sq = warp_rowsum(row.x*row.x)"""
-    for i in cutlass.range_constexpr(4):
-        values = [Float32(x[e, i, j]) * Float32(x[e, i, j]) for j in range(2) for e in range(8)]
-        sq[i] = across_lanes(operator.add, combine(operator.add, values), 32)
+    values = [Float32(x[e, 0, j]) * Float32(x[e, 0, j]) for j in range(4) for e in range(8)]
+    sq[0] = across_lanes(operator.add, combine(operator.add, values), 32)
 
 
-# rmsnorm.yaml:55 row.scale
+# rmsnorm.yaml:57 row.scale
 @cute.jit
 def row_scale(x: cute.Tensor, all: cute.Tensor, eps, g: cute.Tensor):
     """x = row.x*rsqrt(rowsum(row.all)/(parts*cols) + eps)*row.g"""
-    for i in cutlass.range_constexpr(4):
-        values = [all[i, k] for k in range(8)]
-        rsqrt = cute.math.rsqrt(combine(operator.add, values) * (1.0 / 4096.0) + eps, fastmath=True)
-        for j in cutlass.range_constexpr(2):
-            for e in cutlass.range_constexpr(8):
-                x[e, i, j] = x.element_type(Float32(x[e, i, j]) * rsqrt * Float32(g[e, j]))
+    values = [all[0, k] for k in range(4)]
+    rsqrt = cute.math.rsqrt(combine(operator.add, values) * (1.0 / 4096.0) + eps, fastmath=True)
+    for j in cutlass.range_constexpr(4):
+        for e in cutlass.range_constexpr(8):
+            x[e, 0, j] = x.element_type(Float32(x[e, 0, j]) * rsqrt * Float32(g[e, j]))
 
 
 @cute.kernel
@@ -110,12 +109,12 @@ def rmsnorm_kernel(
     R = x.shape[0]
     group_tiles = cute.arch.grid_dim()[1]
 
-    # rmsnorm.yaml:34 blocks
+    # rmsnorm.yaml:35 blocks
     blocks = cute.ceil_div(R, ROWS)
     p = cute.arch.block_idx()[0]
     group = cute.arch.block_idx()[1]
 
-    # rmsnorm.yaml:38 resources
+    # rmsnorm.yaml:40 resources
     ring_x_layout, sums_s_layout = smem_layouts()
     smem = SmemAllocator()
     ring_x = smem.allocate_tensor(io, ring_x_layout, 128)
@@ -123,7 +122,7 @@ def rmsnorm_kernel(
     ring_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
     sums_barriers = smem.allocate_array(Int64, 2 * 2, byte_alignment=8)
 
-    # rmsnorm.yaml:41 ring: tma_async
+    # rmsnorm.yaml:43 ring: tma_async
     ring = pipeline.PipelineTmaAsync.create(
         num_stages=STAGES,
         producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
@@ -133,17 +132,17 @@ def rmsnorm_kernel(
         defer_sync=True,
     )
 
-    # rmsnorm.yaml:59 sums: peer_async
+    # rmsnorm.yaml:61 sums: peer_async
     sums = pipeline.PipelineAsync.create(
         num_stages=2,
-        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 256),
+        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 128),
         consumer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, SUMS_ARRIVALS),
         barrier_storage=sums_barriers,
         defer_sync=True,
     )
     cute.arch.mbarrier_init_fence()
 
-    # rmsnorm.yaml:42 boxes of x
+    # rmsnorm.yaml:44 boxes of x
     load_x_gmem = cute.local_tile(x, (ROWS, (256, COLS // 256)), (None, None))
     load_x_smem, load_x_gmem = cpasync.tma_partition(
         tma_x,
@@ -154,91 +153,90 @@ def rmsnorm_kernel(
     )
     cute.arch.sync_threads()
 
-    # ---- rmsnorm.yaml:87 task norm: warps 0 to 7, 232 registers; schedule rmsnorm.yaml:63
-    if warp_idx < 8:
-        cute.arch.setmaxregister_increase(232)
+    # ---- rmsnorm.yaml:89 task norm: warps 0 to 3, 104 registers; schedule rmsnorm.yaml:65
+    if warp_idx < 4:
+        cute.arch.setmaxregister_increase(104)
         thread = tid
         warp_ = warp_idx
         lane = tid % 32
-        # rmsnorm.yaml:47 row.g
-        row_g = cute.make_rmem_tensor((8, 2), io)
-        # 256 threads, 8 elements each
+        # rmsnorm.yaml:49 row.g
+        row_g = cute.make_rmem_tensor((8, 4), io)
+        # 128 threads, 8 elements each
         row_thread = cute.make_tiled_copy_tv(
             cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), io, num_bits_per_copy=128),
-            cute.make_layout((256,)),
+            cute.make_layout((128,)),
             cute.make_layout((8,)),
         ).get_slice(thread)
         ring_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
-        # rmsnorm.yaml:46 row.x
-        row_x = cute.make_rmem_tensor((8, 4, 2), io)
-        # 1 x 256 threads, 8 elements each
+        # rmsnorm.yaml:48 row.x
+        row_x = cute.make_rmem_tensor((8, 1, 4), io)
+        # 1 x 128 threads, 8 elements each
         tile_thread = cute.make_tiled_copy_tv(
             cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), io, num_bits_per_copy=128),
-            cute.make_ordered_layout((1, 256), order=(1, 0)),
+            cute.make_ordered_layout((1, 128), order=(1, 0)),
             cute.make_layout((1, 8)),
         ).get_slice(thread)
         ring_x_from = tile_thread.partition_S(ring_x)
-        # rmsnorm.yaml:48 row.sq
+        # rmsnorm.yaml:50 row.sq
         row_sq = cute.make_rmem_tensor(ROWS, Float32)
         sums_producer = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
         sums_consumer = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-        # rmsnorm.yaml:49 row.all
+        # rmsnorm.yaml:51 row.all
         row_all = cute.make_rmem_tensor(cute.make_ordered_layout((ROWS, PARTS * WARPS), order=(1, 0)), Float32)
-        # rmsnorm.yaml:64 row.read_weight()
+        # rmsnorm.yaml:66 row.read_weight()
         weight_from = row_thread.partition_S(cute.local_tile(weight, (COLS,), (p,)))
         cute.autovec_copy(weight_from, row_g)
-        # rmsnorm.yaml:65 domain_loop
+        # rmsnorm.yaml:67 domain_loop
         for i in cutlass.range(group, blocks, group_tiles, unroll=1):
-            # rmsnorm.yaml:67 ring.wait()
+            # rmsnorm.yaml:69 ring.wait()
             ring.consumer_wait(ring_state)
-            # rmsnorm.yaml:68 row.read()
+            # rmsnorm.yaml:70 row.read()
             cute.autovec_copy(ring_x_from[None, None, None, ring_state.index], row_x)
-            # rmsnorm.yaml:69 row.square()
+            # rmsnorm.yaml:71 row.square()
             row_square(row_x, row_sq)
-            # rmsnorm.yaml:70 sums.acquire()
+            # rmsnorm.yaml:72 sums.acquire()
             sums.producer_acquire(sums_producer)
-            # rmsnorm.yaml:71 sums.send()
+            # rmsnorm.yaml:73 sums.send()
             if lane == 0:
                 for i_ in cutlass.range_constexpr(ROWS):
                     sums_s[i_, p * WARPS + warp_, sums_producer.index] = row_sq[i_]
-            # rmsnorm.yaml:72 sums.commit()
+            # rmsnorm.yaml:74 sums.commit()
             sums.producer_commit(sums_producer)
             sums_producer.advance()
-            # rmsnorm.yaml:73 sums.wait()
+            # rmsnorm.yaml:75 sums.wait()
             sums.consumer_wait(sums_consumer)
-            # rmsnorm.yaml:74 row.gather()
+            # rmsnorm.yaml:76 row.gather()
             cute.autovec_copy(sums_s[None, None, sums_consumer.index], row_all)
-            # rmsnorm.yaml:75 sums.release()
+            # rmsnorm.yaml:77 sums.release()
             sums.consumer_release(sums_consumer)
             sums_consumer.advance()
-            # rmsnorm.yaml:76 row.read()
+            # rmsnorm.yaml:78 row.read()
             cute.autovec_copy(ring_x_from[None, None, None, ring_state.index], row_x)
-            # rmsnorm.yaml:77 ring.release()
+            # rmsnorm.yaml:79 ring.release()
             cute.arch.sync_warp()  # every lane is done before one lane releases
             ring.consumer_release(ring_state)
             ring_state.advance()
-            # rmsnorm.yaml:78 row.scale()
+            # rmsnorm.yaml:80 row.scale()
             row_scale(row_x, row_all, eps, row_g)
-            # rmsnorm.yaml:79 y.write(i=i)
+            # rmsnorm.yaml:81 y.write(i=i)
             y_to = tile_thread.partition_D(cute.local_tile(y, (ROWS, COLS), (i, p)))
-            for i2 in cutlass.range_constexpr(4):
-                if i * ROWS + i2 < R:
-                    for j in cutlass.range_constexpr(2):
-                        cute.autovec_copy(row_x[None, i2, j], y_to[None, i2, j])
+            if i * ROWS < R:
+                for j in cutlass.range_constexpr(4):
+                    cute.autovec_copy(row_x[None, 0, j], y_to[None, 0, j])
 
-    # ---- rmsnorm.yaml:88 task load: warp 8, 40 registers; schedule rmsnorm.yaml:80
-    if warp_idx >= 8:
-        cute.arch.setmaxregister_decrease(40)
-        if warp_idx == 8:
+    # ---- rmsnorm.yaml:90 task load: warp 4, 24 registers; schedule rmsnorm.yaml:82
+    if warp_idx >= 4:
+        cute.arch.setmaxregister_decrease(24)
+        if warp_idx == 4:
             ring_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, STAGES)
-            # rmsnorm.yaml:81 domain_loop
+            # rmsnorm.yaml:83 domain_loop
             for i in cutlass.range(group, blocks, group_tiles, unroll=1):
-                # rmsnorm.yaml:83 ring.acquire()
+                # rmsnorm.yaml:85 ring.acquire()
                 ring.producer_acquire(ring_state)
-                # rmsnorm.yaml:84 ring.load(i=i)
+                # rmsnorm.yaml:86 ring.load(i=i)
                 ring_full = ring.producer_get_barrier(ring_state)
                 cute.copy(tma_x, load_x_gmem[None, i, p], load_x_smem[None, ring_state.index], tma_bar_ptr=ring_full)
-                # rmsnorm.yaml:85 ring.commit()
+                # rmsnorm.yaml:87 ring.commit()
                 ring.producer_commit(ring_state)
                 ring_state.advance()
 
@@ -265,9 +263,10 @@ def rmsnorm_launch(
     R = x.shape[0]
     blocks = cute.ceil_div(R, ROWS)
     rmsnorm_kernel(tma_x, x_tma, weight, y, eps, io).launch(
-        grid=(PARTS, cutlass.min(blocks, sms // PARTS), 1),
+        grid=(PARTS, cutlass.min(blocks, CTAS * sms // PARTS), 1),
         block=(THREADS, 1, 1),
-        min_blocks_per_mp=1,  # without it ptxas ignores setmaxnreg
+        min_blocks_per_mp=4,  # without it ptxas ignores setmaxnreg
+        preferred_smem_carveout=100,  # else the DSL asks the GPU for it, and there may be none
         stream=stream,
     )
 
@@ -362,7 +361,7 @@ def rmsnorm(x, weight, eps=None, y=None):
     weight = fitting("weight", weight, x, (PARTS * COLS,), io, 16, 8)
     y = fitting("y", y, x, (R, PARTS * COLS), io, 16, 8)
     sms = torch.cuda.get_device_properties(x.device).multi_processor_count
-    if not ((R == 0) or R * sms // PARTS == 0):
+    if not ((R == 0) or R * CTAS * sms // PARTS == 0):
         with torch.cuda.device(x.device):
             compiled(io)(x, weight, eps, y, sms)
     return given_y if given_y is not None else y

@@ -64,6 +64,7 @@ BUILDS = {
         Build("pdl_chain", "specs/pdl_chain.yaml"),
         Build("pdl_chain_serial", "specs/pdl_chain.yaml", "serial"),
         Build("rmsnorm", "specs/rmsnorm.yaml"),
+        Build("rmsnorm_rows", "specs/rmsnorm.yaml", None, {"rows": "4", "warps": "8", "ctas": "1"}),
         Build("rmsnorm_n16384", "specs/rmsnorm.yaml", "n16384"),
         Build("rmsnorm_n65536", "specs/rmsnorm.yaml", "n65536"),
         Build("split_consumer", "specs/split_consumer.yaml"),

@@ -58,7 +58,7 @@ def test_rows_over_several_warps_need_an_exchange(tmp_path: Path) -> None:
 
 
 def test_a_column_for_each_warp(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="with 8 columns in a task of 4 warps"):
+    with pytest.raises(Unsupported, match="with 4 columns in a task of 2 warps"):
         module(tmp_path, RMSNORM, ("num_warps: warps, num", "num_warps: warps // 2, num"))
 
 
@@ -84,16 +84,24 @@ def test_without_a_cluster_threads_store_and_arrive(tmp_path: Path) -> None:
     code = function(module(tmp_path, RMSNORM), "rmsnorm_kernel")
     assert "consumer_mask" not in code and "producer_tail" not in code and "cluster" not in code
     assert "store_async_dsmem" not in code and "mbarrier_arrive_and_expect_tx(sums." not in code
-    assert "producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 256)" in code
+    assert "producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 128)" in code
     assert "sums.producer_commit(sums_producer)" in code
     assert "elect_one():\n                sums.consumer_release" not in code
 
 
 def test_launched_as_clusters_of_the_row(tmp_path: Path) -> None:
     launch = function(module(tmp_path, RMSNORM, variant="n65536"), "rmsnorm_launch")
-    assert "cluster=(PARTS, 1, 1)" in launch and "cutlass.min(blocks, sms // PARTS)" in launch
+    assert "cluster=(PARTS, 1, 1)" in launch and "cutlass.min(blocks, CTAS * sms // PARTS)" in launch
 
 
 def test_only_columns_of_warps_are_sent(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="no field with a column for each warp"):
         module(tmp_path, RMSNORM, ("value: row.sq, to", "value: row.all, to"))
+
+
+def test_several_ctas_on_a_multiprocessor_need_no_gpu_to_compile(tmp_path: Path) -> None:
+    """The DSL would ask the GPU for its shared memory, unless it is told how much of it is wanted."""
+    launch = function(module(tmp_path, RMSNORM), "rmsnorm_launch")
+    assert "min_blocks_per_mp=4" in launch and "preferred_smem_carveout=100" in launch
+    one = function(module(tmp_path, RMSNORM, variant="n65536"), "rmsnorm_launch")
+    assert "min_blocks_per_mp=1" in one and "carveout" not in one
