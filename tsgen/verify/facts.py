@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tsgen.verify.machine import ACCESS, ARM, ARRIVE, BRACKET, EARLY, NAMED_ARRIVE, SKIP, TRY, WAIT, Instruction, System
+from tsgen.verify.written import track
 
 
 def collect(system: System) -> None:
@@ -27,13 +28,14 @@ def collect(system: System) -> None:
     for slot in sorted(moved):
         if system.slot_ring[slot] >= 0:
             system.ring_slots.setdefault(system.slot_ring[slot], []).append(slot)
+    track(system)
     shared = [rings for base, rings in owners.items() if len(rings) > 1 or base in system.aliases]
     system.fixed_rings = frozenset(r for rings in shared for r in rings)
 
 
 def _touch(system: System, index: int, ins: Instruction, owners: dict[int, set[int]]) -> None:
     for item in ins[1]:
-        ring = system.slot_ring[item.slot] if item.slot >= 0 else -1
+        ring = system.slot_ring[item.slot] if item.slot >= 0 and item.stages > 1 else -1
         owners.setdefault(item.base, set()).add(ring)
         for cell in range(item.base, item.base + item.stages):
             for other in (cell, *system.aliases.get(cell, ())):

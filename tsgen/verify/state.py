@@ -57,6 +57,14 @@ class Problem(NamedTuple):
     data: tuple[Any, ...] = ()
 
 
+class Written(NamedTuple):
+    """What was written of a cell: the last turn of its ring in which anything was, and the windows."""
+
+    turn: int
+    boxes: tuple[int, ...]
+
+
+NOT_WRITTEN = Written(-1, ())
 Path = Any  # None, or (path before, Decision, value): the decisions that led to a state, last first
 
 
@@ -66,7 +74,7 @@ class State:
     __slots__ = (
         "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact", "iteration", "known",
         "last", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile", "tokens", "transfer", "twin",
-        "value", "waits",
+        "value", "waits", "written",
     )  # fmt: skip
 
     def __init__(self, system: System) -> None:
@@ -89,6 +97,7 @@ class State:
         self.previous = [ALWAYS] * barriers  # token of the one before
         self.waits: list[tuple[Wait, ...]] = [()] * barriers
         self.cells: list[tuple[Record, ...]] = [()] * system.cells
+        self.written: list[Written] = [NOT_WRITTEN] * system.cells
         self.tokens = 2
         self.low: dict[Decision, int] = {}  # least value of an unknown that is not decided yet
         self.exact: dict[Decision, int] = {}
@@ -117,6 +126,7 @@ class State:
         new.previous = self.previous[:]
         new.waits = self.waits[:]
         new.cells = self.cells[:]
+        new.written = self.written[:]
         new.tokens = self.tokens
         new.low = self.low.copy()
         new.exact = self.exact.copy()

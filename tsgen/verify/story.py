@@ -75,6 +75,13 @@ class Story:
             name += f" stage {b.stage}"
         return f"{name} of CTA {b.cta}" if self.system.ctas > 1 else name
 
+    def cell(self, cell: int) -> str:
+        """`ring.t` stage 2, of a cell."""
+        info = self.system.fields[self.system.cell_field[cell]]
+        resource = self.system.kernel.resources[info.resource]
+        staged = resource.pipeline is not None and resource.pipeline.num_stages > 1
+        return f"`{info.name}`" + (f" stage {self.system.cell_stage[cell]}" if staged else "")
+
     def wanted(self, b: BarrierInfo) -> str:
         if b.side == "named":
             return f"all {b.need} threads at barrier {self.stage(b)}"
@@ -201,6 +208,16 @@ class Story:
         known = (self.span(p.ref), self.span(p.other_ref))
         return tuple(Related(text, span) for span, text in found.items() if span not in known)[:PLACES]
 
+    def writers(self, cell: int) -> list[tuple[int, int]]:
+        """Agents that write to the field of a cell, and the steps they do it with."""
+        field = self.system.cell_field[cell]
+        return [
+            (a, ins[-1])
+            for a in self.agents
+            for ins in self.system.agents[a].code
+            if ins[0] == ACCESS and any(i.write and self.system.cell_field[i.base] == field for i in ins[1])
+        ]
+
     def steps_of(self, a: int, resource: str, methods: tuple[str, ...]) -> list[int]:
         """Steps of an agent with those methods on a resource, in the order of the methods."""
         members = {resource, *(g.name for g in self.system.kernel.groups.values() if resource in g.members)}
@@ -286,7 +303,7 @@ class Story:
         columns = self._columns()
         last = {entry: i for i, entry in enumerate(log)}  # a step that had to wait is tried again: show the last try
         tried = [entry for i, entry in enumerate(log) if last[entry] == i]
-        rows = [(a, self._cell(a, pc, *where)) for a, pc, *where in tried if a in columns and self._shown(a, pc)][
+        rows = [(a, self._entry(a, pc, *where)) for a, pc, *where in tried if a in columns and self._shown(a, pc)][
             -ROWS:
         ]
         if self.problem.kind == "deadlock":
@@ -308,6 +325,8 @@ class Story:
         p = self.problem
         if p.kind != "deadlock":
             involved = {a for a in (p.agent, p.other) if a >= 0}
+            if p.kind in ("unwritten", "partly"):
+                involved.update(a for a, _ in self.writers(p.data[0])[:1])
             if p.other < 0 and p.barrier >= 0:
                 barriers = [p.barrier]
                 if p.kind == "unbalanced":
@@ -333,7 +352,7 @@ class Story:
         )
 
     def _last_text(self, a: int) -> str:
-        return self._cell(a, self.state.pc[a], self.state.iteration[a], self.state.tile[a], self._position(a))
+        return self._entry(a, self.state.pc[a], self.state.iteration[a], self.state.tile[a], self._position(a))
 
     def _position(self, a: int) -> int:
         ins = self.system.agents[a].code[self.state.pc[a]]
@@ -346,7 +365,7 @@ class Story:
         )
         return agent.name + kind + (f" CTA {agent.cta}" if self.system.ctas > 1 else "")
 
-    def _cell(self, a: int, pc: int, iteration: int, tile: int, position: int) -> str:
+    def _entry(self, a: int, pc: int, iteration: int, tile: int, position: int) -> str:
         agent = self.system.agents[a]
         ins = agent.code[pc]
         marks = []
@@ -363,6 +382,7 @@ class Story:
         """The same run again, with the same choices, and each step noted."""
         runner = Runner(self.system, self.agents, self.fixed)
         runner.log = []
+        runner.stop_at = self.problem.kind
         st = State(self.system)
         chosen = dict(self.decisions)
         while True:
