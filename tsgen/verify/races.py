@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tsgen.diagnostics import Diagnostic, Finding, Related, error
+from tsgen.model.steps import last_step
 from tsgen.verify.machine import ENGINE_NAMES, SYNC
 from tsgen.verify.story import Story
 
@@ -100,12 +101,20 @@ def store_outlives_task(story: Story) -> Finding:
     been read.
     """
     p = story.problem
+    task = story.system.agents[p.agent].task
     engine = "bulk" if story.step(p.ref).method in _stores(story) else "wgmma"
     return Finding(
         f"{story.who(p.agent)} can end while `{story.step(p.ref).text}` still reads shared memory",
         story.span(p.ref),
         f"put `{engine}.wait_group(0)` at the end of the schedule",
-        (),
+        tuple(
+            Related(text, span)
+            for text, span in (
+                (f"the last step of {task.name}", last_step(task.schedule.steps).span),
+                (f"the schedule of {task.name}", task.schedule.span),
+            )
+            if span != story.span(p.ref)
+        ),
         story.timeline(),
     )
 
