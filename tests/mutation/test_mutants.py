@@ -6,7 +6,14 @@ import pytest
 
 from tests.mutation.mutate import ROOT, reasons, results
 
-SPECS = ("copy_tma.yaml", "group_merge.yaml", "leader_routed.yaml", "ping_pong.yaml")
+SPECS = (
+    "copy_tma.yaml",
+    "group_fused_merge.yaml",
+    "group_merge.yaml",
+    "leader_routed.yaml",
+    "ping_pong.yaml",
+    "split_consumer.yaml",
+)
 
 
 @pytest.mark.parametrize("spec", SPECS)

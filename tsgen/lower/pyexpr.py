@@ -7,8 +7,9 @@ from dataclasses import field
 from fractions import Fraction
 
 from tsgen.frozen import frozen
-from tsgen.model.algebra import Env, Poly, canonical, is_constant, prune
+from tsgen.model.algebra import Env, canonical, is_constant, prune
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Index, Name, Ref, Unary
+from tsgen.model.poly import Poly
 
 _LEVEL = {
     "if": 0,
@@ -169,6 +170,8 @@ def _atom(atom: object) -> Expr | None:
     known = [x for x in parts if x is not None]
     if len(known) != len(args):
         return None
+    if head == "//" and (rounded_up := _ceil_div(args)) is not None:
+        return rounded_up
     if head in ("//", "%", "/"):
         return Binary(head, known[0], known[1])
     if head in ("min", "max", "ceil_div", "extent"):
@@ -178,6 +181,18 @@ def _atom(atom: object) -> Expr | None:
     if head in ("<", "<=", ">", ">=", "==", "!="):
         return Compare((head,), (known[0], known[1]))
     return None
+
+
+def _ceil_div(args: tuple[object, ...]) -> Expr | None:
+    """`(x + d - 1) // d` as it is mostly meant."""
+    numerator, divisor = args
+    assert isinstance(numerator, Poly) and isinstance(divisor, Poly)
+    d = divisor.value
+    constant = next((c for m, c in numerator.terms if not m), Fraction(0))
+    if d is None or d < 2 or constant != d - 1:
+        return None
+    x = expression(numerator - Poly.constant(constant))
+    return None if x is None else Call("ceil_div", (x, Const(int(d))))
 
 
 def tile_index(start: Expr, length: Expr, scope: Scope) -> str | None:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from tsgen.frozen import frozen
 from tsgen.model.expr import (
     Binary,
     BoolOp,
@@ -28,6 +27,7 @@ from tsgen.model.expr import (
     Window,
     text,
 )
+from tsgen.model.poly import Poly, floor_div, remainder
 
 Env = Mapping[str, Scalar]
 _LIMIT = 2**63
@@ -229,76 +229,6 @@ def _rebuild_window(w: Window, f: Callable[[Expr], Expr]) -> Window:
             return w
 
 
-@frozen
-class Atom:
-    """An indivisible unknown of a polynomial: a name, or an operation other than + - *, over canonical forms."""
-
-    head: str
-    args: tuple[Poly | Scalar, ...] = ()
-
-
-Monomial = tuple[tuple[Atom, int], ...]  # atoms with their powers, in a fixed order
-
-
-@frozen
-class Poly:
-    """A polynomial over atoms: the canonical form of an expression. Hashable; equal forms are equal symbols."""
-
-    terms: tuple[tuple[Monomial, Fraction], ...]
-
-    @staticmethod
-    def of(terms: Mapping[Monomial, Fraction]) -> Poly:
-        return Poly(tuple(sorted(((m, c) for m, c in terms.items() if c), key=lambda t: repr(t[0]))))
-
-    @staticmethod
-    def constant(value: int | Fraction) -> Poly:
-        return Poly.of({(): Fraction(value)})
-
-    @staticmethod
-    def atom(head: str, *args: Poly | Scalar) -> Poly:
-        return Poly.of({((Atom(head, args), 1),): Fraction(1)})
-
-    def __add__(self, other: Poly) -> Poly:
-        terms = dict(self.terms)
-        for m, c in other.terms:
-            terms[m] = terms.get(m, Fraction(0)) + c
-        return Poly.of(terms)
-
-    def __neg__(self) -> Poly:
-        return Poly(tuple((m, -c) for m, c in self.terms))
-
-    def __sub__(self, other: Poly) -> Poly:
-        return self + -other
-
-    def __mul__(self, other: Poly) -> Poly:
-        terms: dict[Monomial, Fraction] = {}
-        for m1, c1 in self.terms:
-            for m2, c2 in other.terms:
-                powers = dict(m1)
-                for a, p in m2:
-                    powers[a] = powers.get(a, 0) + p
-                m = tuple(sorted(powers.items(), key=repr))
-                terms[m] = terms.get(m, Fraction(0)) + c1 * c2
-        return Poly.of(terms)
-
-    @property
-    def value(self) -> Fraction | None:
-        """The number it is, or None if unknowns remain."""
-        if not self.terms:
-            return Fraction(0)
-        return self.terms[0][1] if len(self.terms) == 1 and self.terms[0][0] == () else None
-
-    def over(self, divisor: int) -> Poly | None:
-        """The quotient if every coefficient is a multiple of `divisor`, else None."""
-        if any((c / divisor).denominator != 1 for _, c in self.terms):
-            return None
-        return Poly(tuple((m, c / divisor) for m, c in self.terms))
-
-    def multiple_of(self, n: int) -> bool:
-        """Whether every value is a multiple of n, as far as the coefficients show (atoms are integers)."""
-        return self.over(n) is not None
-
-
 def canonical(e: Expr, env: Env) -> Poly:
     """The normal form over names that have no value in `env`. Integer operations on unknowns become atoms."""
     match e:
@@ -325,8 +255,14 @@ def canonical(e: Expr, env: Env) -> Poly:
             return _opaque("if", [canonical(x, env) for x in (e.condition, e.then, e.other)], e, env)
         case Call():
             polys = [canonical(a, env) for a in e.args]
+            d = _positive(polys[1]) if e.function == "ceil_div" else None
+            if d is not None and (quotient := floor_div(polys[0] + Poly.constant(d - 1), d)) is not None:
+                return quotient
             if e.function in ("min", "max"):
-                polys = sorted(set(polys), key=repr)
+                numbers = [v for p in polys if (v := p.value) is not None]
+                polys = sorted({p for p in polys if p.value is None}, key=repr)
+                if numbers:
+                    polys.append(Poly.constant((min if e.function == "min" else max)(numbers)))
                 if len(polys) == 1:
                     return polys[0]
             return _opaque(e.function, list(polys), e, env)
@@ -359,13 +295,17 @@ def _canonical_binary(e: Binary, a: Poly, b: Poly, env: Env) -> Poly:
             return a - b
         case "*":
             return a * b
-        case "//" if b.value is not None and b.value.denominator == 1 and b.value > 0:
-            exact = a.over(int(b.value))
-            if exact is not None:
-                return exact
-        case "%" if b.value is not None and b.value.denominator == 1 and b.value > 0 and a.multiple_of(int(b.value)):
-            return Poly.constant(0)
+        case "//" | "%" if (d := _positive(b)) is not None:
+            found = floor_div(a, d) if e.op == "//" else remainder(a, d)
+            if found is not None:
+                return found
     return _opaque(e.op, [a, b], e, env)
+
+
+def _positive(p: Poly) -> int | None:
+    """The value of a polynomial that is a positive integer."""
+    v = p.value
+    return int(v) if v is not None and v.denominator == 1 and v > 0 else None
 
 
 def _canonical_window(w: Window, env: Env) -> Poly:

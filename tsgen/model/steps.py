@@ -130,3 +130,8 @@ def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
 def calls(steps: tuple[Step, ...]) -> Iterator[CallStep]:
     """Every call step, in the order of the text."""
     return (s for s in walk(steps) if isinstance(s, CallStep))
+
+
+def last_step(steps: tuple[Step, ...]) -> Step:
+    """The written step that stands last in the text."""
+    return max((s for s in walk(steps) if not (isinstance(s, CallStep) and s.derived)), key=lambda s: s.span)

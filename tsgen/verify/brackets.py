@@ -33,21 +33,43 @@ def incomplete_ring(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fi
                 continue  # the side is missing as a whole: said once
             words = f"`{resource.name}` has `{other}`" if places[other] else f"`{resource.name}` has a pipeline"
             span = places[other] or work or next(p for p in (*places.values(), resource.span) if p is not None)
-            using = tuple(Related(f"`{resource.name}` is used here", s) for s in _using(kernel, uses, resource, span))
-            yield Finding(f"{words}, but no task does `{resource.name}.{missing}()`", span, _help(missing), using)
+            yield Finding(
+                f"{words}, but no task does `{resource.name}.{missing}()`",
+                span,
+                _help(missing),
+                _places(kernel, uses, resource, span),
+            )
 
 
-def _using(kernel: Kernel, uses: Uses, resource: Resource, but: Span) -> list[Span]:
-    """Where works read or write the resource, one place for each task."""
-    found = []
+def _places(kernel: Kernel, uses: Uses, resource: Resource, but: Span) -> tuple[Related, ...]:
+    """The declaration, the steps on the ring, where works use it, and where other tasks learn from its users."""
+    names = _names(kernel, resource)
+    found: dict[Span, str] = {}
+    told: set[str] = set()
+    users: set[str] = set()
+    for task in kernel.tasks:
+        steps = list(calls(task.schedule.steps))
+        if any(s.target in names for s in steps):
+            users.add(task.name)
+            told |= {s.target for s in steps if s.method == "commit"}
+        for s in steps:
+            if s.target in names and s.kind != "work":
+                found.setdefault(s.span, f"`{s.text}` of {task.name}")
+        used = next((s for s in steps if _touches(kernel, uses, s, resource)), None)
+        if used is not None:
+            found.setdefault(used.span, f"`{resource.name}` is used here")
     for task in kernel.tasks:
         for s in calls(task.schedule.steps):
-            work = kernel.work(s.target, s.method) if s.kind == "work" else None
-            touches = work is not None and any(a.ref.resource == resource.name for a in uses.accesses(work))
-            if s.span != but and touches:
-                found.append(s.span)
-                break
-    return found
+            if task.name not in users and s.target in told and s.method == "wait":
+                found.setdefault(s.span, f"`{s.text}` of {task.name} learns from a user of `{resource.name}`")
+    found.setdefault(resource.span, f"`{resource.name}`")
+    found.pop(but, None)
+    return tuple(Related(text, span) for span, text in found.items())
+
+
+def _touches(kernel: Kernel, uses: Uses, step: CallStep, resource: Resource) -> bool:
+    work = kernel.work(step.target, step.method) if step.kind == "work" else None
+    return work is not None and any(a.ref.resource == resource.name for a in uses.accesses(work))
 
 
 def _help(method: str) -> str:
@@ -61,12 +83,17 @@ def _help(method: str) -> str:
 
 def _first(kernel: Kernel, resource: Resource, method: str) -> Span | None:
     """The first step of that method on the resource or its group."""
-    names = {resource.name, *(g.name for g in kernel.groups.values() if resource.name in g.members)}
+    names = _names(kernel, resource)
     for task in kernel.tasks:
         for s in calls(task.schedule.steps):
             if s.target in names and s.method == method:
                 return s.span
     return None
+
+
+def _names(kernel: Kernel, resource: Resource) -> set[str]:
+    """What steps on a resource may call it: by its name or its group's."""
+    return {resource.name, *(g.name for g in kernel.groups.values() if resource.name in g.members)}
 
 
 @check("TS301", "unused-try")

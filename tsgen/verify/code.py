@@ -14,6 +14,7 @@ from tsgen.verify.conditions import condition_of, test_bounds, unknowns_of
 from tsgen.verify.facts import collect
 from tsgen.verify.machine import (
     ACCESS,
+    ANYTHING,
     ARM,
     ARRIVE,
     BULK,
@@ -266,9 +267,18 @@ class Coder:
         at = self._emit(*ins)
         self._block(node.body, context)
         if len(self.agent.code) == at + 1 or (ins[0] == WHEN and self._local(self.agent.code[at + 1 :])):
-            del self.agent.code[at]  # local work is taken to run always: that adds accesses, and no order
+            self._always(at)
             return
         self.agent.code[at] = (*ins[:-2], len(self.agent.code), ins[-1])
+
+    def _always(self, at: int) -> None:
+        """Local work is taken to run always: that adds accesses, and no order. Its reads then ask for nothing."""
+        code = self.agent.code
+        del code[at]
+        for pc in range(at, len(code)):
+            if code[pc][0] == ACCESS:
+                items = tuple(item._replace(need=ANYTHING) for item in code[pc][1])
+                code[pc] = (ACCESS, items, *code[pc][2:])
 
     def _local(self, code: list[Instruction]) -> bool:
         """Whether instructions only touch registers and need no waiting."""

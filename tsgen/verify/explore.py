@@ -19,12 +19,14 @@ from tsgen.verify.state import Decision, Problem, State
 MAX_STATES = 6_000
 DEEP = 48
 ATTEMPTS = 8
+UNWRITTEN = "unwritten"  # the remark that is an error
 
 
 @dataclass
 class Verdict:
     """`problem` is None if nothing is wrong; else `state` is where it is. `closed`: no state was left out. `cut`: the
-    exploration was given up; not closed and not cut, it covers every unknown up to `bound`."""
+    exploration was given up; not closed and not cut, it covers every unknown up to `bound`. `remarks`: what deserves a
+    warning, the first of each kind."""
 
     problem: Problem | None
     state: State | None
@@ -32,6 +34,7 @@ class Verdict:
     steps: int
     closed: bool = True
     cut: bool = False
+    remarks: tuple[tuple[Problem, State], ...] = ()
 
 
 def explore(
@@ -67,10 +70,20 @@ def _explore(
     seen: dict[Key, Memory] = {}
     queue: deque[State] = deque([State(system)])
     states, closed, deepest = 0, True, bound(system, agents)
+    remarks: dict[str, tuple[Problem, State]] = {}
+
+    def end(cut: bool = False) -> tuple[Verdict, frozenset[Key]]:
+        """Nothing orders or blocks wrongly; then reads of what nobody wrote are what is wrong."""
+        problem, state = remarks.pop(UNWRITTEN, (None, None))
+        left = tuple(remarks.values())
+        return Verdict(problem, state, states, runner.steps, closed and not cut, cut, left), frozenset()
+
     while queue:
         st = queue.popleft()
         problem, needs = runner.run(st)
         states += 1
+        for kind in runner.remarks.keys() - remarks.keys():
+            remarks[kind] = (runner.remarks[kind], st.copy())
         if problem is None and not needs:
             problem = finish(system, agents, st)
         if problem is not None:
@@ -78,7 +91,7 @@ def _explore(
         if not needs:
             continue
         if states > limit:
-            return Verdict(None, None, states, runner.steps, False, True), frozenset()
+            return end(cut=True)
         shapes.forget(st)
         knowledge.settle(st)
         shape = shapes.shape(st)
@@ -95,7 +108,7 @@ def _explore(
                 queue.append(new)
             else:
                 closed = False
-    return Verdict(None, None, states, runner.steps, closed), frozenset()
+    return end()
 
 
 def bound(system: System, agents: list[int]) -> int:

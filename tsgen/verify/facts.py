@@ -18,6 +18,7 @@ from tsgen.verify.machine import (
     Instruction,
     System,
 )
+from tsgen.verify.written import track
 
 
 def collect(system: System) -> None:
@@ -49,13 +50,14 @@ def collect(system: System) -> None:
     for slot in sorted(moved):
         if system.slot_ring[slot] >= 0:
             system.ring_slots.setdefault(system.slot_ring[slot], []).append(slot)
+    track(system)
     shared = [rings for base, rings in owners.items() if len(rings) > 1 or base in system.aliases]
     system.fixed_rings = frozenset(r for rings in shared for r in rings)
 
 
 def _touch(system: System, index: int, ins: Instruction, owners: dict[int, set[int]]) -> None:
     for item in ins[1]:
-        ring = system.slot_ring[item.slot] if item.slot >= 0 else -1
+        ring = system.slot_ring[item.slot] if item.slot >= 0 and item.stages > 1 else -1
         owners.setdefault(item.base, set()).add(ring)
         for cell in range(item.base, item.base + item.stages):
             for other in (cell, *system.aliases.get(cell, ())):

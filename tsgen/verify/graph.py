@@ -8,6 +8,7 @@ from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Finding, Related, Span, check
 from tsgen.model.kernel import Kernel
+from tsgen.model.steps import calls
 from tsgen.verify.flows import Flow, flows
 
 
@@ -48,7 +49,30 @@ def edge_without_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[
             yield Finding(
                 f"no task reads `{u}` and writes `{d}` (read by {_list(readers)}; written by {_list(writers)})",
                 edge.span,
+                None,
+                (
+                    *_declared(kernel, u),
+                    *_declared(kernel, d),
+                    *_first(kernel, readers, u),
+                    *_first(kernel, writers, d),
+                ),
             )
+
+
+def _declared(kernel: Kernel, name: str) -> tuple[Related, ...]:
+    place = kernel.resources.get(name) or kernel.tensors.get(name)
+    return () if place is None else (Related(f"`{name}`", place.span),)
+
+
+def _first(kernel: Kernel, tasks: list[str], name: str) -> tuple[Related, ...]:
+    """The first step with which each of some tasks uses a resource or tensor."""
+    found: dict[Span, str] = {}
+    for task in kernel.tasks:
+        if task.name in tasks:
+            step = next((s for s in calls(task.schedule.steps) if s.target == name), None)
+            if step is not None:
+                found.setdefault(step.span, f"`{step.text}` of {task.name}")
+    return tuple(Related(text, span) for span, text in found.items())
 
 
 @check("TS271", "flow-not-in-graph")

@@ -70,6 +70,10 @@ Instruction = tuple[Any, ...]  # an opcode and its operands, as listed above
 Box = tuple[tuple[int, int], ...]  # half-open interval of each dimension; () is everything
 
 
+# what a read asks of its window: nothing, or that some of it, or all of it, was written before
+ANYTHING, SOME, ALL = range(3)
+
+
 class Item(NamedTuple):
     """One access of a work. The cell is `base + (position of slot - back) % stages`; slot -1 has position 0."""
 
@@ -80,6 +84,7 @@ class Item(NamedTuple):
     write: bool
     boxes: tuple[int, ...]  # indices into System.boxes, by iteration, repeating
     spread: str | None  # accesses of equal spread and box touch the same elements in the same threads
+    need: int = ANYTHING  # of a read
 
 
 @frozen
@@ -215,6 +220,8 @@ class System:
     sole: dict[int, int] = field(default_factory=dict)  # barrier -> the agent whose own arrivals alone complete it
     reached: set[int] = field(default_factory=set)  # first barriers of rings that somebody arrives at
     fixed_rings: frozenset[int] = frozenset()  # rings whose stages are not interchangeable: their bytes are shared
+    read_cells: frozenset[int] = frozenset()  # cells of which a read wants to know whether they were written
+    turning: dict[int, int] = field(default_factory=dict)  # cell -> ring, where each turn of the ring writes anew
     boxes: list[Box] = field(default_factory=lambda: [()])
     ranges: dict[int, tuple[int, int, tuple[int, ...], int]] = field(default_factory=dict)
     _box_index: dict[Box, int] = field(default_factory=lambda: {(): 0})

@@ -44,12 +44,16 @@ def wait_too_early(story: Story) -> Finding:
         for a, r, _ in story.suppliers(p.barrier, p.data[0] - 1)
         if a != p.agent
     )[:2]
+    skips = tuple(
+        Related(f"`{story.step(r).text}` of {story.task(p.agent)}", story.span(r))
+        for r in story.steps_of(p.agent, b.resource, ("skip",))
+    )
     return Finding(
         f"{story.who(p.agent)} waits for phase {p.data[0]} of {story.stage(b)}{_ends(story)}, but does not know that "
         f"phase {p.data[0] - 1} is complete: the wait can pass at once",
         story.span(p.ref),
         "put a wait for the phase before, or a barrier, in front",
-        tuple(dict.fromkeys(others)),
+        tuple(dict.fromkeys((*others, *skips, *story.meetings(p.agent)))),
         story.timeline(),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from time import perf_counter
 
@@ -10,7 +11,7 @@ from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Diagnostic
 from tsgen.model.kernel import Kernel
-from tsgen.verify import launch_order, progress, races
+from tsgen.verify import launch_order, progress, races, unwritten
 from tsgen.verify.build import Builder
 from tsgen.verify.code import Coder
 from tsgen.verify.explore import MAX_STATES, Verdict, bound, explore
@@ -19,7 +20,7 @@ from tsgen.verify.model import Proof
 from tsgen.verify.parts import parts
 from tsgen.verify.story import Story, decisions
 
-FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS}
+FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **unwritten.FINDINGS}
 MAX_SWEEP = 600  # combinations of trip counts
 LAST_STATE = 10_000  # of a sweep
 LONGEST = 20_000  # trips of a literal loop that are run one by one
@@ -31,7 +32,8 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses) -> tuple[list[Diagnostic
     builder = Builder(kernel, derived, uses)
     Coder(builder).run()
     system = builder.system
-    found: list[Diagnostic] = []
+    errors: list[Diagnostic] = []
+    warnings: list[Diagnostic] = []
     states, closed, cut = 0, True, False
     for agents in parts(system):
         verdict, fixed = judge(system, agents)
@@ -39,12 +41,19 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses) -> tuple[list[Diagnostic
         closed &= verdict.closed
         cut |= verdict.cut
         if verdict.problem is not None:
-            found.append(FINDINGS[verdict.problem.kind](Story(system, agents, fixed, verdict)))
-    method = "none" if found or cut else "closure" if closed else "sweep"
+            errors.append(FINDINGS[verdict.problem.kind](Story(system, agents, fixed, verdict)))
+        for problem, state in verdict.remarks:
+            told = replace(verdict, problem=problem, state=state)
+            warnings.append(FINDINGS[problem.kind](Story(system, agents, fixed, told)))
+    method = "none" if errors or cut else "closure" if closed else "sweep"
     proof = Proof(
-        not found and not cut, states, perf_counter() - begin, method, "" if found or cut else statement(system, closed)
+        not errors and not cut,
+        states,
+        perf_counter() - begin,
+        method,
+        "" if errors or cut else statement(system, closed),
     )
-    return found, proof
+    return errors + warnings, proof
 
 
 def judge(system: System, agents: list[int]) -> tuple[Verdict, dict[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tsgen.diagnostics import Diagnostic, Finding, Related, error
+from tsgen.model.steps import last_step
 from tsgen.verify.machine import ENGINE_NAMES, SYNC
 from tsgen.verify.story import Story
 
@@ -61,15 +62,6 @@ def _words(story: Story, what: str) -> Finding:
     )
 
 
-def _place(story: Story, cell: int) -> str:
-    info = story.system.fields[story.system.cell_field[cell]]
-    name = f"`{info.name}`"
-    resource = story.system.kernel.resources[info.resource]
-    if resource.pipeline is not None and resource.pipeline.num_stages > 1:
-        name += f" stage {story.system.cell_stage[cell]}"
-    return name
-
-
 @error("TS500", "race")
 def race(story: Story) -> Finding:
     """Two accesses to the same memory, one of them a write, are not ordered.
@@ -79,7 +71,7 @@ def race(story: Story) -> Finding:
     released while a WGMMA still reads it is filled under its hands. Order the two accesses by a pipeline, by a named
     barrier, or by the engine's completion step.
     """
-    return _words(story, _place(story, story.problem.barrier))
+    return _words(story, story.cell(story.problem.barrier))
 
 
 @error("TS501", "race-through-alias")
@@ -90,7 +82,7 @@ def race_through_alias(story: Story) -> Finding:
     for all tasks and engines, before the first access to the other begins, also across tiles.
     """
     cell, other = story.problem.data[4], story.problem.data[5]
-    return _words(story, f"bytes that {_place(story, cell)} shares with {_place(story, other)}")
+    return _words(story, f"bytes that {story.cell(cell)} shares with {story.cell(other)}")
 
 
 def _stores(story: Story) -> set[str]:
@@ -109,12 +101,20 @@ def store_outlives_task(story: Story) -> Finding:
     been read.
     """
     p = story.problem
+    task = story.system.agents[p.agent].task
     engine = "bulk" if story.step(p.ref).method in _stores(story) else "wgmma"
     return Finding(
         f"{story.who(p.agent)} can end while `{story.step(p.ref).text}` still reads shared memory",
         story.span(p.ref),
         f"put `{engine}.wait_group(0)` at the end of the schedule",
-        (),
+        tuple(
+            Related(text, span)
+            for text, span in (
+                (f"the last step of {task.name}", last_step(task.schedule.steps).span),
+                (f"the schedule of {task.name}", task.schedule.span),
+            )
+            if span != story.span(p.ref)
+        ),
         story.timeline(),
     )
 

@@ -8,7 +8,7 @@ from tsgen.derive.memory import instance_name, instances
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import bits, stages
 from tsgen.derive.unfold import Env, Node, constant, work_env
-from tsgen.model.expr import Full, Index, Ref
+from tsgen.model.expr import Expr, Full, Index, Ref, Slice
 from tsgen.model.kernel import Field, Kernel, Work
 from tsgen.verify.machine import Box, FieldInfo, System
 
@@ -110,6 +110,14 @@ def box_of(ref: Ref, field: Field, env: Env) -> Box:
             box.append((start, start + length) if fixed else whole)  # type: ignore[operator,arg-type]
     box += [(0, extent) for extent in field.shape[len(box) :]]
     return () if all(b == (0, e) for b, e in zip(box, field.shape, strict=False)) else tuple(box)
+
+
+def is_exact(ref: Ref, env: Env) -> bool:
+    """Whether a window is known when the kernel is built."""
+    parts: list[Expr] = []
+    for w in ref.window or ():
+        parts += [w.at] if isinstance(w, Index) else [w.start, w.length] if isinstance(w, Slice) else []
+    return all(isinstance(constant(e, env), int) for e in parts)
 
 
 def warp_box(

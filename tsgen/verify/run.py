@@ -66,6 +66,8 @@ class Runner(Questions):
         self.steps = 0
         self.log: list[tuple[Any, ...]] | None = None
         self.problem: Problem | None = None
+        self.remarks: dict[str, Problem] = {}  # the first of each kind: what is wrong only if nothing worse is
+        self.stop_at = ""  # a kind of remark that ends the run
         self.needs: Needs = []
         self.ready: list[int] = []
         self.blocked: dict[int, list[int]] = {}
@@ -99,7 +101,7 @@ class Runner(Questions):
 
     def run(self, st: State) -> tuple[Problem | None, Needs]:
         """Runs until nothing moves. A problem, or the decisions that agents wait for."""
-        self.st, self.problem, self.needs, self.blocked = st, None, [], {}
+        self.st, self.problem, self.needs, self.blocked, self.remarks = st, None, [], {}, {}
         self.ready = [a for a in reversed(self.agents) if st.pc[a] >= 0]
         methods, log, steps = self.methods, self.log, 0
         while self.ready:
@@ -287,7 +289,7 @@ class Runner(Questions):
 
     def _access(self, a: int, ins: Instruction) -> int:
         st = self.st
-        self.problem = access(self.system, st, a, ins)
+        self.problem = access(self.system, st, a, ins, self.remarks) or self.remarks.get(self.stop_at)
         if self.problem is not None:
             return STOP
         if ins[2]:

@@ -35,6 +35,8 @@ class Shapes:
         self.ring_cells: dict[int, list[tuple[int, int]]] = {r: [] for r in self.rings}
         self.cells: list[int] = []
         ring_of = _cell_rings(system)
+        self.turning: dict[int, list[int]] = {r: [] for r in self.rings}  # first cells of what turns with the ring
+        self.plain_cells: list[int] = []  # other cells that are asked for
         for base in sorted(bases.values()):
             count = sum(1 for f in system.cell_field if f == system.cell_field[base])
             ring = ring_of.get(base)
@@ -42,6 +44,10 @@ class Shapes:
                 self.ring_cells[ring].append((base, count))
             else:
                 self.cells += range(base, base + count)
+            if base in system.turning:
+                self.turning.get(system.turning[base], []).append(base)
+            else:
+                self.plain_cells += [c for c in range(base, base + count) if c in system.read_cells]
 
     # ---- shape -------------------------------------------------------------------------------------------------
 
@@ -123,6 +129,8 @@ class Shapes:
             base = min(places) // ring.stride * ring.stride
             parts.append((base % ring.stages if r in self.system.fixed_rings else 0, tuple(p - base for p in places)))
             parts.append(self._ring(st, r, base))
+            parts += self._written(st, r, base)
+        parts += [st.written[c].boxes for c in self.plain_cells]
         for b in self.named:
             parts.append(st.count[b])
         if self.named:
@@ -222,6 +230,18 @@ class Shapes:
                         (st.done[b] * ring.stages + stage - base, st.count[b], st.transfer[b], len(st.waits[b]))
                     )
         return tuple(found)
+
+    def _written(self, st: State, r: int, base: int) -> list[Key]:
+        """What was written of the ring's stages in turns that somebody may still read."""
+        found: list[Key] = []
+        n = self.system.rings[r].stages
+        for first in self.turning[r]:
+            for i in range(n):
+                stage = (base + i) % n
+                turn, boxes = st.written[first + stage]
+                place = turn * n + stage - base
+                found.append((place, boxes) if place >= 0 else ())
+        return found
 
     def _named_positions(self, st: State) -> Key:
         """Positions of each named barrier's users, counted from its complete phases."""

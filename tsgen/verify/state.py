@@ -57,6 +57,14 @@ class Problem(NamedTuple):
     data: tuple[Any, ...] = ()
 
 
+class Written(NamedTuple):
+    """What was written of a cell: the last turn of its ring in which anything was, and the windows."""
+
+    turn: int
+    boxes: tuple[int, ...]
+
+
+NOT_WRITTEN = Written(-1, ())
 Path = Any  # None, or (path before, Decision, value): the decisions that led to a state, last first
 
 
@@ -66,7 +74,7 @@ class State:
     __slots__ = (
         "answered", "answers", "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact",
         "iteration", "known", "last", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile",
-        "tokens", "transfer", "twin", "unanswered", "value", "waits",
+        "tokens", "transfer", "twin", "unanswered", "value", "waits", "written",
     )  # fmt: skip
 
     def __init__(self, system: System) -> None:
@@ -92,6 +100,7 @@ class State:
         self.answers = 0  # slots that a try has an answer for
         self.answered = 0  # steps that had the answer of a try, and steps that had none
         self.unanswered = 0
+        self.written: list[Written] = [NOT_WRITTEN] * system.cells
         self.tokens = 2
         self.low: dict[Decision, int] = {}  # least value of an unknown that is not decided yet
         self.exact: dict[Decision, int] = {}
@@ -123,6 +132,7 @@ class State:
         new.answers = self.answers
         new.answered = self.answered
         new.unanswered = self.unanswered
+        new.written = self.written[:]
         new.tokens = self.tokens
         new.low = self.low.copy()
         new.exact = self.exact.copy()

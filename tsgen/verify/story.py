@@ -16,6 +16,7 @@ from tsgen.verify.machine import (
     GRID_WAIT,
     NAMED_ARRIVE,
     NAMED_WAIT,
+    SKIP,
     TRY,
     WAIT,
     BarrierInfo,
@@ -75,6 +76,13 @@ class Story:
         if b.side != "named" and resource.pipeline is not None and resource.pipeline.num_stages > 1:
             name += f" stage {b.stage}"
         return f"{name} of CTA {b.cta}" if self.system.ctas > 1 else name
+
+    def cell(self, cell: int) -> str:
+        """`ring.t` stage 2, of a cell."""
+        info = self.system.fields[self.system.cell_field[cell]]
+        resource = self.system.kernel.resources[info.resource]
+        staged = resource.pipeline is not None and resource.pipeline.num_stages > 1
+        return f"`{info.name}`" + (f" stage {self.system.cell_stage[cell]}" if staged else "")
 
     def wanted(self, b: BarrierInfo) -> str:
         if b.side == "named":
@@ -200,7 +208,42 @@ class Story:
                 if ins[0] == COMPLETE and abs(ins[1]) == engine:
                     found.setdefault(self.span(ins[-1]), f"`{self.step(ins[-1]).text}` of {self.task(a)}")
         known = (self.span(p.ref), self.span(p.other_ref))
-        return tuple(Related(text, span) for span, text in found.items() if span not in known)[:PLACES]
+        handed = tuple(Related(text, span) for span, text in found.items() if span not in known)[:PLACES]
+        return handed + self.meetings(p.agent, p.other)
+
+    def meetings(self, *agents: int) -> tuple[Related, ...]:
+        """Steps on the named barriers that the tasks of all these agents take part in, and what their counts were
+        written to be."""
+        tasks = [self.task(a) for a in agents]
+        steps: dict[str, dict[str, dict[Span, str]]] = {}  # resource -> task -> its steps
+        for a in self.agents:
+            for ins in self.system.agents[a].code:
+                if ins[0] in (NAMED_ARRIVE, NAMED_WAIT) and self.task(a) in tasks:
+                    step = self.step(ins[-1])
+                    places = steps.setdefault(step.resource or "", {}).setdefault(self.task(a), {})
+                    places.setdefault(step.span, f"`{step.text}` of {self.task(a)}")
+        found: dict[Span, str] = {}
+        for name, parties in steps.items():
+            if not set(tasks) <= set(parties):
+                continue
+            resource = self.system.kernel.resources[name]
+            if resource.threads is not None:
+                text = f"{resource.threads} threads are written here"
+                found.setdefault(resource.spans.get("threads", resource.span), text)
+            for places in parties.values():
+                for span, text in places.items():
+                    found.setdefault(span, text)
+        return tuple(Related(text, span) for span, text in found.items())[: 2 * PLACES]
+
+    def writers(self, cell: int) -> list[tuple[int, int]]:
+        """Agents that write to the field of a cell, and the steps they do it with."""
+        field = self.system.cell_field[cell]
+        return [
+            (a, ins[-1])
+            for a in self.agents
+            for ins in self.system.agents[a].code
+            if ins[0] == ACCESS and any(i.write and self.system.cell_field[i.base] == field for i in ins[1])
+        ]
 
     def steps_of(self, a: int, resource: str, methods: tuple[str, ...]) -> list[int]:
         """Steps of an agent with those methods on a resource, in the order of the methods."""
@@ -208,7 +251,7 @@ class Story:
         found = []
         for method in methods:
             for ins in self.system.agents[a].code:
-                if ins[0] in (WAIT, TRY, ARRIVE):
+                if ins[0] in (WAIT, TRY, ARRIVE, SKIP):
                     info = self.step(ins[-1])
                     if info.resource in members and info.method == method:
                         found.append(ins[-1])
@@ -247,6 +290,7 @@ class Story:
             related.append(Related(f"{verb} here by {self.task(x)}", self.span(r)))
             more = [q for q in owing if q[0] == x and self.span(q[1]) != self.span(r)]
             related += [Related(f"`{self.step(q).text}` of {self.task(x)}", self.span(q)) for _, q in more]
+            related += self._members(info, b, phase)
             sentences.append(f"{head} ({verb} at {self.line(r)} by {self.task(x)})")
             if self.state.pc[x] < 0:
                 sentences.append(f"{self.task(x)} has ended")
@@ -256,6 +300,14 @@ class Story:
         first = self.waits_for(self.chain[0])[2]
         return sentences, _distinct(related), self.span(first[-1])
 
+    def _members(self, info: BarrierInfo, b: int, phase: int) -> list[Related]:
+        """Who else must arrive at a barrier that the members of a group share."""
+        if not any(info.resource in g.members for g in self.system.kernel.groups.values()):
+            return []
+        return [
+            Related(f"`{self.step(r).text}` of {self.task(x)}", self.span(r)) for x, r, _ in self.suppliers(b, phase)
+        ]
+
     def _ring_places(self, a: int, info: BarrierInfo, but: Span) -> list[Related]:
         """Other waits of a stuck agent on the ring, and how long the ring is."""
         pipeline = self.system.kernel.resources[info.resource].pipeline
@@ -264,6 +316,8 @@ class Story:
         method = "wait" if info.side == "full" else "acquire"
         waits = dict.fromkeys(self.span(r) for r in self.steps_of(a, info.resource, (method,)))
         found = [Related(f"{self.task(a)} waits for the ring here, too", span) for span in waits if span != but]
+        for r in self.steps_of(a, info.resource, ("skip",)):
+            found.append(Related(f"{self.task(a)} leaves stages of the ring to others here", self.span(r)))
         n = pipeline.num_stages
         span = pipeline.spans.get("num_stages", pipeline.span)
         return [*found, Related(f"{info.resource} has {n} stage{'s' if n > 1 else ''}", span)]
@@ -287,7 +341,7 @@ class Story:
         columns = self._columns()
         last = {entry: i for i, entry in enumerate(log)}  # a step that had to wait is tried again: show the last try
         tried = [entry for i, entry in enumerate(log) if last[entry] == i]
-        rows = [(a, self._cell(a, pc, *where)) for a, pc, *where in tried if a in columns and self._shown(a, pc)][
+        rows = [(a, self._entry(a, pc, *where)) for a, pc, *where in tried if a in columns and self._shown(a, pc)][
             -ROWS:
         ]
         if self.problem.kind == "deadlock":
@@ -309,6 +363,8 @@ class Story:
         p = self.problem
         if p.kind != "deadlock":
             involved = {a for a in (p.agent, p.other) if a >= 0}
+            if p.kind in ("unwritten", "partly"):
+                involved.update(a for a, _ in self.writers(p.data[0])[:1])
             if p.other < 0 and p.barrier >= 0:
                 barriers = [p.barrier]
                 if p.kind == "unbalanced":
@@ -334,7 +390,7 @@ class Story:
         )
 
     def _last_text(self, a: int) -> str:
-        return self._cell(a, self.state.pc[a], self.state.iteration[a], self.state.tile[a], self._position(a))
+        return self._entry(a, self.state.pc[a], self.state.iteration[a], self.state.tile[a], self._position(a))
 
     def _position(self, a: int) -> int:
         ins = self.system.agents[a].code[self.state.pc[a]]
@@ -347,7 +403,7 @@ class Story:
         )
         return agent.name + kind + (f" CTA {agent.cta}" if self.system.ctas > 1 else "")
 
-    def _cell(self, a: int, pc: int, iteration: int, tile: int, position: int) -> str:
+    def _entry(self, a: int, pc: int, iteration: int, tile: int, position: int) -> str:
         agent = self.system.agents[a]
         ins = agent.code[pc]
         marks = []
@@ -364,6 +420,7 @@ class Story:
         """The same run again, with the same choices, and each step noted."""
         runner = Runner(self.system, self.agents, self.fixed)
         runner.log = []
+        runner.stop_at = self.problem.kind
         st = State(self.system)
         chosen = dict(self.decisions)
         while True:
@@ -393,4 +450,8 @@ def decisions(st: State) -> list[tuple[Decision, int]]:
 
 
 def _distinct(related: list[Related]) -> list[Related]:
-    return list(dict.fromkeys(related))
+    """One of each place, the first that was named."""
+    found: dict[Span, Related] = {}
+    for r in related:
+        found.setdefault(r.span, r)
+    return list(found.values())

@@ -13,10 +13,11 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import NamedTuple
 
-from tsgen.model.algebra import Atom, Monomial, Poly, canonical, substitute
+from tsgen.model.algebra import canonical, substitute
 from tsgen.model.bounds import Interval, interval, intervals
 from tsgen.model.expr import Expr, Name, Scalar, text
 from tsgen.model.kernel import Kernel
+from tsgen.model.poly import Atom, Monomial, Poly
 
 Env = Mapping[str, Scalar]
 LONG, SHORT = 512, 64
@@ -186,6 +187,9 @@ def _monomial_text(monomial: Monomial) -> str:
 def _atom_text(atom: Atom) -> str:
     if not atom.args:
         return atom.head
+    if atom.head in ("//", "%"):
+        a, b = (_poly_text(p) if isinstance(p, Poly) else str(p) for p in atom.args)
+        return f"({a}) {atom.head} {b}"
     return f"{atom.head}({', '.join(_poly_text(a) if isinstance(a, Poly) else str(a) for a in atom.args)})"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from tsgen.verify.machine import SYNC, TCGEN05, TX, WGMMA, Instruction, System
 from tsgen.verify.state import Problem, Record, State
+from tsgen.verify.written import unwritten
+from tsgen.verify.written import write as note_write
 
 IN_ORDER = (WGMMA, TCGEN05)  # engines that do what one agent gives them in order
 
 
-def access(system: System, st: State, a: int, ins: Instruction) -> Problem | None:
-    """Checks the accesses of a step against those that may still be under way, and remembers them.
+def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[str, Problem]) -> Problem | None:
+    """Checks the accesses of a step against those that may still be under way, and remembers them. Reads of what nobody
+    wrote go to the remarks: while there are races, nobody knows what was written.
 
     A record is dropped if a later access stands for it: what conflicts with it conflicts with the later one, too,
     and is ordered after it if it is ordered after the later one. So the later one covers its window, and has the
@@ -21,9 +24,16 @@ def access(system: System, st: State, a: int, ins: Instruction) -> Problem | Non
     token = 1 << st.tokens
     st.tokens += 2 if twin else 1
     covers, overlaps, aliases, cells = system.covers, system.overlaps, system.aliases, st.cells
-    for base, stages, slot, back, write, boxes, spread in items:
-        cell = base if slot < 0 else base + (st.position[slot] - back) % stages
+    for base, stages, slot, back, write, boxes, spread, need in items:
+        position = st.position[slot] - back if slot >= 0 else 0
+        cell = base + position % stages
         box = boxes[0] if len(boxes) == 1 else boxes[st.iteration[a] % len(boxes)]
+        if need:
+            wrong = unwritten(system, st, cell, position, box, need)
+            if wrong is not None:
+                remarks.setdefault(wrong, Problem(wrong, a, ref, data=(cell, box, position, st.written[cell].boxes)))
+        elif write and cell in system.read_cells:
+            note_write(system, st, cell, position, box)
         kept = []
         for r in cells[cell]:
             before, by, wrote, other_box, other_engine, other_spread, _ = r

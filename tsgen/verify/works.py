@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
 from tsgen.derive.storage import root, stages, window_bytes
-from tsgen.derive.unfold import Env, Node, calls, index_of, work_env
+from tsgen.derive.unfold import UNKNOWN, Env, Node, calls, constant, index_of, work_env
 from tsgen.derive.uses import cta_group, peer_axis, tx_bytes
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
-from tsgen.model.expr import Ref, children, names
-from tsgen.model.kernel import CopyArg, Field, Resource, Work
+from tsgen.model.expr import Call, IfElse, Placed, Ref, children, names, walk
+from tsgen.model.kernel import Assign, CopyArg, Field, Resource, Work
 from tsgen.model.ops import OPS, Access, copies
 from tsgen.model.steps import CallStep
 from tsgen.verify.build import Builder
 from tsgen.verify.machine import (
     ACCESS,
+    ALL,
+    ANYTHING,
     BRACKET,
     ENGINE_NUMBERS,
     GRID_NEEDED,
+    SOME,
     SYNC,
     TCGEN05,
     TMEM_LD,
@@ -31,8 +35,8 @@ from tsgen.verify.machine import (
     Item,
 )
 from tsgen.verify.pipes import Pipes
-from tsgen.verify.regions import box_of, union, warp_box
-from tsgen.verify.spread import elected, engine_of, spread_of
+from tsgen.verify.regions import box_of, is_exact, union, warp_box
+from tsgen.verify.spread import elected, engine_of, role_only, spread_of
 
 _ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
 _MAX_PERIOD = 64
@@ -211,7 +215,8 @@ class Works:
                 return []
             cell, _ = self.layout.private(self.index, ref.resource, ref.name)
             boxes = tuple(map(self.system.box, self._boxes(work, ref, owner.fields[ref.name], node)))
-            return [Item(cell, 1, -1, 0, write, boxes, OWN)]
+            need = min(SOME, self._need(work, access, owner.fields[ref.name], node))
+            return [Item(cell, 1, -1, 0, write, boxes, OWN, need)]
         env = work_env(self.kernel, node, work)
         instance = self._instance(work, ref, node, env)
         if owner.kind not in ("smem", "tmem") or not 0 <= instance < instances(owner):
@@ -228,12 +233,48 @@ class Works:
         spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
         if spread is not None and work.scope == "warp" and self._own_rows(work, node):
             spread = f"warp {spread}"
+        need = self._need(work, access, written, node)
         found = []
         for cta, part, of in parts:
             cell, _ = self.layout.shared(cta, field.owner, at if target.each is not None else 0, field.name)
             cut = tuple(self.system.box(self._part(b, field, part, of)) for b in windows)
-            found.append(Item(cell, count, slot if stages(target) > 1 or count > 1 else -1, back, write, cut, spread))
+            found.append(Item(cell, count, slot, back, write, cut, spread, need))
         return found
+
+    def _need(self, work: Work, access: Access, field: Field, node: Node) -> int:
+        """What a read asks of its window. One that cannot be told exactly asks for some of it, and one that may not be
+        made for nothing: an accumulator that is overwritten, a field that a body need not touch, and all that a work
+        could read of which only the role is known."""
+        ref = access.ref
+        if access.mode == "write" or work.auxiliary or role_only(work) or node.instance == UNKNOWN:
+            return ANYTHING
+        if work.op is None and access.span == work.span and not self._touches(work, ref.name):
+            return ANYTHING
+        accumulator, init = work.args.get("c"), work.args.get("init")
+        if isinstance(accumulator, Placed) and accumulator.expr == ref:
+            env = work_env(self.kernel, node, work)
+            return SOME if isinstance(init, Placed) and constant(init.expr, env) is False else ANYTHING
+        if work.scope == "warp" or field.view is not None or self._chosen(work):
+            return SOME
+        env = {**work_env(self.kernel, node, work), **self._ranks()}
+        if self.loop is not None and self._moves(work, ref, node):
+            env[self.loop[0]] = self.loop[1]
+        return ALL if is_exact(ref, env) else SOME
+
+    def _touches(self, work: Work, name: str) -> bool:
+        """Whether a body touches a field of its owner: it need not touch all."""
+        if work.body is not None:
+            return re.search(rf"\b{name}\b", work.body) is not None
+        return len(self.kernel.resources[work.owner].fields) == 1
+
+    @staticmethod
+    def _chosen(work: Work) -> bool:
+        """Whether elements are chosen among: those that are not need not be there."""
+        values = [v.expr for v in work.args.values() if isinstance(v, Placed)]
+        values += [a.value for v in work.args.values() if isinstance(v, tuple) for a in v if isinstance(a, Assign)]
+        return "where" in work.args or any(
+            isinstance(e, IfElse) or (isinstance(e, Call) and e.function == "where") for v in values for e in walk(v)
+        )
 
     def _part(self, box: Box, field: Field, part: int, of: int) -> Box:
         """A multicast copy is split among the CTAs: each loads one part of the window for all. The part is one more

@@ -9,11 +9,12 @@ from typing import Literal
 
 from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
-from tsgen.model.algebra import Poly, canonical, substitute
+from tsgen.model.algebra import canonical, substitute
 from tsgen.model.expr import Const, Expr, Name, Placed, text, walk
 from tsgen.model.kernel import Group, Time, Work
 from tsgen.model.methods import ENGINES, GROUP_METHODS, METHODS, Method, Receiver
 from tsgen.model.ops import OPS
+from tsgen.model.poly import Poly
 from tsgen.model.steps import CallKind, CallStep, Step
 from tsgen.model.steps import calls as all_calls
 from tsgen.spec import rules_names, rules_steps, rules_works

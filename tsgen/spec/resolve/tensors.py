@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tsgen.diagnostics import Span
-from tsgen.model.algebra import Poly, canonical, prune
+from tsgen.model.algebra import canonical, prune
 from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Expr, Name, names, text
 from tsgen.model.kernel import Symbol, Tensor, Work
+from tsgen.model.poly import Poly
 from tsgen.spec import rules_names, rules_parts
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
