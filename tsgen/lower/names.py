@@ -14,7 +14,7 @@ _TEMPLATE_NAMES = (
     "make_fake_tensor mma "
     "need nth pack quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
     "stream tid tile tile_coord torch warp_idx left_out part r c "
-    "pool store_pairs held self stage_info Held Resource full_barrier "
+    "mma_operand tcgen05 tmem tmem_free tmem_slot pool store_pairs held self stage_info Held Resource full_barrier "
 )
 RESERVED = frozenset(_TEMPLATE_NAMES.split())
 

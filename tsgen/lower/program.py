@@ -103,15 +103,10 @@ class TmaMap:
 
 @frozen
 class Mma:
-    """A tiled WGMMA."""
+    """A tiled MMA, and how the launcher makes it."""
 
     name: str
-    dtype: str
-    n: str
-    a_source: str  # SMEM or RMEM
-    a_major: str  # K or MN
-    b_major: str
-    warpgroups: int
+    make: Statement
 
 
 @frozen
@@ -133,6 +128,15 @@ class TaskCode:
 
 
 @frozen
+class Budget:
+    """The registers of a warpgroup that several tasks share."""
+
+    title: str
+    condition: str
+    call: str
+
+
+@frozen
 class Launch:
     grid: tuple[str, str, str]
     cluster: tuple[str, str, str] | None
@@ -149,6 +153,7 @@ class LayoutAtom:
     name: str
     swizzle: int  # bytes
     dtype: str
+    module: str  # of the DSL
 
 
 @frozen
@@ -168,6 +173,7 @@ class KernelCode:
     args: tuple[KernelArg, ...]
     call_args: tuple[str, ...]  # what the launcher passes
     setup: tuple[Statement, ...]
+    budgets: tuple[Budget, ...]
     tasks: tuple[TaskCode, ...]
     maps: tuple[TmaMap, ...]
     mmas: tuple[Mma, ...]

@@ -18,8 +18,15 @@ from tsgen.model.kernel import Group, Pipeline, Resource
 from tsgen.model.ops import copies
 from tsgen.model.steps import calls
 
-EMITTED = ("tma_async", "async_async", "peer_async")
-Producer = Literal["tma", "cp_async", "async", "peer"]
+CLASSES = {  # of the DSL, by the types of pipeline that it has
+    "tma_async": "PipelineTmaAsync",
+    "async_async": "PipelineAsync",
+    "peer_async": "PipelineAsync",
+    "tma_umma": "PipelineTmaUmma",
+    "umma_async": "PipelineUmmaAsync",
+    "async_umma": "PipelineAsyncUmma",
+}
+Producer = Literal["tma", "cp_async", "async", "peer", "umma"]
 
 
 @frozen
@@ -62,7 +69,7 @@ def creations(b: Builder) -> list[Statement]:
     resources = [r for r in b.kernel.resources.values() if r.pipeline is not None and r.kind != "work_queue"]
     for r in resources:
         assert r.pipeline is not None
-        if r.pipeline.type not in EMITTED:
+        if r.pipeline.type not in CLASSES:
             span = r.pipeline.spans.get("type", r.pipeline.span)
             refuse(f"a pipeline of type {r.pipeline.type} on {b.kernel.target}", span)
         if r.each is not None:
@@ -95,13 +102,16 @@ def _check_arming(b: Builder, r: Resource, p: Pipeline) -> None:
 
 
 def producer_kind(b: Builder, resource: str) -> Producer:
-    """What arrives when a stage is full: bytes of TMA or of all peers, cp.async, or the threads that wrote it."""
+    """What arrives when a stage is full: bytes of TMA or of all peers, cp.async, an MMA's commit, or the threads that
+    wrote it."""
     r = b.kernel.resources[resource]
     if r.pipeline is not None and r.pipeline.type == "peer_async":
         # without a second CTA st.async has no peer, and is no legal instruction: threads store and arrive
         return "peer" if b.derived.peers[resource] > 1 else "async"
     if b.derived.arrivals[resource].full_by == "arm":
         return "tma"
+    if b.derived.arrivals[resource].full_by == "umma":
+        return "umma"
     ops = {w.op for w in r.works.values() if w.role == "producer" and not w.auxiliary}
     if "cp_async_load" not in ops:
         return "async"
@@ -131,9 +141,9 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "stages": py(p.stages, scope),
         "barriers": f"{r.name}_barriers",
         "count": f"2 * {py_factor(p.stages, scope)}",
-        "class": {"tma": "PipelineTmaAsync", "cp_async": "PipelineCpAsync"}.get(kind, "PipelineAsync"),
+        "class": "PipelineCpAsync" if kind == "cp_async" else CLASSES[p.type],
         "full": _full_arrivals(b, r, p, kind),
-        "empty": empty_arrivals(b, r.name, r.name),
+        "empty": None if b.derived.arrivals[r.name].empty_by == "umma" else empty_arrivals(b, r.name, r.name),
         "bytes": stage_bytes(b, r.name) if kind == "tma" else None,
     }
     shared = [a for a in b.kernel.launch.axes if a.cluster > 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tsgen.lower import host
+from tsgen.lower import host, tmem
 from tsgen.lower.context import Builder, Used
 from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
@@ -12,6 +12,7 @@ from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_size, cluster_text, clustered, tile_count
 from tsgen.lower.smem import aliased, pool_bytes
+from tsgen.lower.tmem_works import cta_group
 from tsgen.model.expr import Expr, Name
 
 
@@ -30,16 +31,23 @@ def lower_setup(
     values = _values(b, used, extents, coord, [bodies, windows, pipes])
     out: list[Statement] = []
     after = [*bodies, *windows, *values, conditions]
+    pair = tmem.used(b) and cta_group(b.kernel) == 2
     grouped = any(p.template == "setup/group" for p in pipes)
     if mentions(after, "tid"):
         out.append(assign("tid", "cute.arch.thread_idx()[0]"))
-    if b.maps or grouped or mentions(after, "warp_idx"):
+    if b.maps or grouped or pair or mentions(after, "warp_idx"):
         out.append(assign("warp_idx", "cute.arch.make_warp_uniform(cute.arch.warp_idx())"))
     if b.maps:
         out.append(Statement("setup/prefetch", {"maps": [m.name for m in b.maps.values()]}))
     out += values
     if b.fields or pipes:
-        barriers = [(p.values["barriers"], p.values["count"]) for p in pipes]
+        arrays: list[tuple[object, str, object, int, str | None]] = [
+            (p.values["barriers"], "Int64", p.values["count"], 8, None) for p in pipes
+        ]
+        if tmem.used(b):
+            if pair:
+                arrays.append(("tmem_free", "Int64", "1", 8, "the other CTA of the pair is done with tensor memory"))
+            arrays.append(("tmem_slot", "Int32", "1", 4, "the address of tensor memory"))
         note = b.note(
             b.kernel.spans["resources"].line if "resources" in b.kernel.spans else b.kernel.span.line, "resources"
         )
@@ -47,12 +55,14 @@ def lower_setup(
         passed = [p.name for p in b.kernel.params.values() if p.decided_by_caller and b.constants[p.name] in dtypes]
         values_ = {
             "fields": list(b.fields.values()),
-            "barriers": barriers,
+            "arrays": arrays,
             "layouts": f"{b.function_name('smem_layouts')}({', '.join(passed)})",
             "pool": pool_bytes(b) if b.fields and aliased(b) else None,
         }
         out.append(Statement("setup/smem", values_, note))
     out += pipes
+    if pair:
+        out.append(Statement("setup/tmem_free"))
     shape = f"({', '.join(_cluster_shape(b))})" if clustered(b) else None
     if pipes:
         out.append(Statement("setup/init_arrive", {"cluster": shape}))

@@ -13,6 +13,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement
 from tsgen.lower.row_fields import is_row_field
 from tsgen.lower.smem import element_bytes
+from tsgen.lower.tmem_works import moves_tmem
 from tsgen.lower.tokens import Spread
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Binary, Compare, Const, Expr, Full, Index, Placed, Ref, Slice
@@ -91,25 +92,31 @@ def spread(s: TaskState, w: Work, shape: Shape) -> Spread:
         return s.spreads[key]
     threads = 32 if w.scope == "warp" else s.threads
     vector, dtype, width = _widest(s, w.scope, shape)
-    while vector > 1 and not _fits(rows, cols, vector, threads):
+    by_rows = _by_rows(s, shape)
+    while vector > 1 and not (cols % vector == 0 if by_rows else _fits(rows, cols, vector, threads)):
         vector //= 2
-    if not _fits(rows, cols, vector, threads):
+    if not by_rows and not _fits(rows, cols, vector, threads):
         help = "a register field whose columns each thread holds is marked `rowwise: true`"
         refuse(f"a tile of {rows}x{cols}, which does not spread evenly over {threads} threads", w.span, help)
-    across = min(threads, cols // vector)
+    across = 1 if by_rows else min(threads, cols // vector)
     s.spreads[key] = Spread(
         thread=s.names.new("tile_thread"),
         index=s.scope.names["thread" if w.scope == "task" else "lane"],
         rows=rows,
         cols=cols,
         rank=len(shape),
-        down=threads // across,
+        down=rows if by_rows else threads // across,
         across=across,
         vector=vector,
         dtype=dtype,
         bits=vector * width * 8,
     )
     return s.spreads[key]
+
+
+def _by_rows(s: TaskState, shape: Shape) -> bool:
+    """Whether each thread holds a row: as tensor memory has it, in tasks that move it."""
+    return len(shape) == 2 and shape[0] == s.threads and moves_tmem(s.task, s.builder.kernel)
 
 
 def _tile_of_width(s: TaskState, w: Work, cols: int) -> Spread | None:

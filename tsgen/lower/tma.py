@@ -19,6 +19,7 @@ from tsgen.model.expr import names as free_names
 from tsgen.model.kernel import CopyArg, Work
 from tsgen.model.ops import copies
 from tsgen.model.steps import CallStep
+from tsgen.model.targets import TARGETS
 
 BOX = 256  # elements that a TMA box has in each dimension at most
 LOAD, SHARED_LOAD, STORE = "CopyBulkTensorTileG2SOp", "CopyBulkTensorTileG2SMulticastOp", "CopyBulkTensorTileS2GOp"
@@ -100,10 +101,9 @@ def _map(
     elif part.at is not None:
         order = ", ".join(str(i) for i in range(len(part.box)))
         shape = ", ".join(part.box)
-        kind = f"warpgroup.SmemLayoutAtomKind.K_SW{field.swizzle}"
-        layout = (
-            f"cute.tile_to_shape(warpgroup.make_smem_layout_atom({kind}, {field.dtype}), ({shape}), order=({order}))"
-        )
+        module = TARGETS[b.kernel.target].layouts
+        atom = f"{module}.make_smem_layout_atom({module}.SmemLayoutAtomKind.K_SW{field.swizzle}, {field.dtype})"
+        layout = f"cute.tile_to_shape({atom}, ({shape}), order=({order}))"
     chunk = _divided(b, tensor, modes, part, field)
     divided = None if chunk is None else (len(part.box) - 1, chunk)
     box = part.box if chunk is None else (*part.box[:-1], f"({chunk}, {_factor(part.box[-1])} // {chunk})")
