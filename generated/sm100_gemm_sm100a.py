@@ -136,10 +136,6 @@ def sm100_gemm_kernel(
     )
     cute.arch.sync_threads()
 
-    # ---- warps 4 to 7, of mma, load: 40 registers
-    if warp_idx >= 4:
-        cute.arch.setmaxregister_decrease(40)
-
     # ---- sm100_gemm.yaml:74 task store: warps 0 to 3, 160 registers; schedule sm100_gemm.yaml:65
     if warp_idx < 4:
         cute.arch.setmaxregister_decrease(160)
@@ -200,75 +196,79 @@ def sm100_gemm_kernel(
         if warp_idx == 0:
             cute.arch.dealloc_tmem(tmem, TMEM_COLUMNS)
 
-    # ---- sm100_gemm.yaml:75 task mma: warp 4, 40 registers; schedule sm100_gemm.yaml:56
-    if warp_idx == 4:
-        cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
-        tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
-        acc_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 1)
-        ab_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
-        # sm100_gemm.yaml:40 acc.c
-        acc_c = cute.make_tensor(
-            tmem, tiled_mma.make_fragment_C(cute.append(tiled_mma.partition_shape_C((TILE_M, TILE_N)), 1)).layout
-        )
-        mma_a = tiled_mma.make_fragment_A(
-            mma_operand(
-                ab_a,
-                tcgen05.SmemLayoutAtomKind.K_SW128,
-                tiled_mma.partition_shape_A((TILE_M, TILE_K)),
-                STAGES,
-                (1, 2, 3),
-            ),
-        )
-        mma_b = tiled_mma.make_fragment_B(
-            mma_operand(
-                ab_b,
-                tcgen05.SmemLayoutAtomKind.K_SW128,
-                tiled_mma.partition_shape_B((TILE_N, TILE_K)),
-                STAGES,
-                (1, 2, 3),
-            ),
-        )
-        # sm100_gemm.yaml:57 acc.acquire()
-        acc.producer_acquire(acc_state)
-        # sm100_gemm.yaml:58 domain_loop
-        for k in cutlass.range(k_tiles, unroll=1):
-            # sm100_gemm.yaml:60 ab.try_wait()
-            ab_ready = ab.consumer_try_wait(ab_state)
-            # sm100_gemm.yaml:61 ab.wait()
-            ab.consumer_wait(ab_state, ab_ready)
-            # sm100_gemm.yaml:62 acc.mma(first=(k == 0))
-            mma(
-                tiled_mma,
-                acc_c[None, None, None, acc_state.index],
-                mma_a[None, None, None, ab_state.index],
-                mma_b[None, None, None, ab_state.index],
-                k == 0,
-            )
-            # sm100_gemm.yaml:63 ab.release()
-            ab.consumer_release(ab_state)
-            ab_state.advance()
-        # sm100_gemm.yaml:64 acc.commit()
-        acc.producer_commit(acc_state)
-        acc_state.advance()
+    # ---- warps 4 to 7, of mma, load: 40 registers
+    if warp_idx >= 4:
+        cute.arch.setmaxregister_decrease(40)
 
-    # ---- sm100_gemm.yaml:76 task load: warp 5, 40 registers; schedule sm100_gemm.yaml:49
-    if warp_idx == 5:
-        ab_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, STAGES)
-        # sm100_gemm.yaml:50 domain_loop
-        for k in cutlass.range(k_tiles, unroll=1):
-            # sm100_gemm.yaml:52 ab.try_acquire()
-            ab_free = ab.producer_try_acquire(ab_state)
-            # sm100_gemm.yaml:53 ab.acquire()
-            ab.producer_acquire(ab_state, ab_free)
-            # sm100_gemm.yaml:54 ab.load(k=k)
-            ab_full = ab.producer_get_barrier(ab_state)
-            cute.copy(tma_a, load_a_gmem[None, m, k, l], load_a_smem[None, ab_state.index], tma_bar_ptr=ab_full)
-            cute.copy(tma_b, load_b_gmem[None, n, k, l], load_b_smem[None, ab_state.index], tma_bar_ptr=ab_full)
-            # sm100_gemm.yaml:55 ab.commit()
-            ab.producer_commit(ab_state)
-            ab_state.advance()
-        # drain: no CTA leaves while a commit of an MMA may still arrive here
-        ab.producer_tail(ab_state)
+        # ---- sm100_gemm.yaml:75 task mma: warp 4, 40 registers; schedule sm100_gemm.yaml:56
+        if warp_idx == 4:
+            cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
+            tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
+            acc_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 1)
+            ab_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
+            # sm100_gemm.yaml:40 acc.c
+            acc_c = cute.make_tensor(
+                tmem, tiled_mma.make_fragment_C(cute.append(tiled_mma.partition_shape_C((TILE_M, TILE_N)), 1)).layout
+            )
+            mma_a = tiled_mma.make_fragment_A(
+                mma_operand(
+                    ab_a,
+                    tcgen05.SmemLayoutAtomKind.K_SW128,
+                    tiled_mma.partition_shape_A((TILE_M, TILE_K)),
+                    STAGES,
+                    (1, 2, 3),
+                ),
+            )
+            mma_b = tiled_mma.make_fragment_B(
+                mma_operand(
+                    ab_b,
+                    tcgen05.SmemLayoutAtomKind.K_SW128,
+                    tiled_mma.partition_shape_B((TILE_N, TILE_K)),
+                    STAGES,
+                    (1, 2, 3),
+                ),
+            )
+            # sm100_gemm.yaml:57 acc.acquire()
+            acc.producer_acquire(acc_state)
+            # sm100_gemm.yaml:58 domain_loop
+            for k in cutlass.range(k_tiles, unroll=1):
+                # sm100_gemm.yaml:60 ab.try_wait()
+                ab_ready = ab.consumer_try_wait(ab_state)
+                # sm100_gemm.yaml:61 ab.wait()
+                ab.consumer_wait(ab_state, ab_ready)
+                # sm100_gemm.yaml:62 acc.mma(first=(k == 0))
+                mma(
+                    tiled_mma,
+                    acc_c[None, None, None, acc_state.index],
+                    mma_a[None, None, None, ab_state.index],
+                    mma_b[None, None, None, ab_state.index],
+                    k == 0,
+                )
+                # sm100_gemm.yaml:63 ab.release()
+                ab.consumer_release(ab_state)
+                ab_state.advance()
+            # sm100_gemm.yaml:64 acc.commit()
+            acc.producer_commit(acc_state)
+            acc_state.advance()
+
+        # ---- sm100_gemm.yaml:76 task load: warp 5, 40 registers; schedule sm100_gemm.yaml:49
+        if warp_idx == 5:
+            ab_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, STAGES)
+            # sm100_gemm.yaml:50 domain_loop
+            for k in cutlass.range(k_tiles, unroll=1):
+                # sm100_gemm.yaml:52 ab.try_acquire()
+                ab_free = ab.producer_try_acquire(ab_state)
+                # sm100_gemm.yaml:53 ab.acquire()
+                ab.producer_acquire(ab_state, ab_free)
+                # sm100_gemm.yaml:54 ab.load(k=k)
+                ab_full = ab.producer_get_barrier(ab_state)
+                cute.copy(tma_a, load_a_gmem[None, m, k, l], load_a_smem[None, ab_state.index], tma_bar_ptr=ab_full)
+                cute.copy(tma_b, load_b_gmem[None, n, k, l], load_b_smem[None, ab_state.index], tma_bar_ptr=ab_full)
+                # sm100_gemm.yaml:55 ab.commit()
+                ab.producer_commit(ab_state)
+                ab_state.advance()
+            # drain: no CTA leaves while a commit of an MMA may still arrive here
+            ab.producer_tail(ab_state)
 
 
 @cute.jit

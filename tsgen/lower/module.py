@@ -85,7 +85,7 @@ def _kernel_code(b: Builder, tables: set[str], device: DeviceCode) -> KernelCode
             (p.name, f'"{p.value}"' if isinstance(p.value, str) else repr(p.value)) for p in kernel.params.values()
         ),
         tables=tuple(c for c in choices if c.name not in tables),
-        launch=lower_launch(b, queue_of(b) is not None),
+        launch=lower_launch(b, queue_of(b)),
         derived=tuple(b.derived_constants.values()),
         layouts=tuple(b.fields.values()),
         layouts_function=b.function_name("smem_layouts"),
@@ -94,8 +94,7 @@ def _kernel_code(b: Builder, tables: set[str], device: DeviceCode) -> KernelCode
         args=tuple(args),
         call_args=tuple(_passed(b, a.name) for a in args),
         setup=tuple(setup),
-        budgets=budgets.shared(b),
-        tasks=tuple(tasks),
+        groups=budgets.grouped(b, tasks),
         maps=tuple(b.maps.values()),
         mmas=tuple(b.mmas.values()),
         host=host.interface(b, host.nothing_to_do(b)),
@@ -174,7 +173,7 @@ def _extents(b: Builder) -> dict[str, str]:
 def _ordered(b: Builder) -> list[Statement]:
     """Functions before those that call them."""
     elementwise = ("erf", "relu", "gelu", "silu", "sigmoid", "gelu_tanh")
-    first = ("serpentine", "tile_coord", "mma_operand", "mma", *elementwise, "fragments", "pack", "reductions")
+    first = ("serpentine", "tile_coord", "next_tile", "mma_operand", "mma", *elementwise, "fragments", "pack", "reductions", "vector")
     known = [b.functions[k] for k in first if k in b.functions]
     return known + [v for k, v in b.functions.items() if k not in first]
 

@@ -12,9 +12,9 @@ _TEMPLATE_NAMES = (
     "OperandMajorMode SmemAllocator ValueError TypeError as_tensor by_row col_of columns compile compiled "
     "across_lanes cluster cluster_tiles clusters combine cta_rank erf fake fold gelu gelu_tanh make_fake_stream "
     "make_fake_tensor mma "
-    "need nth pack quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
+    "need next_tile nth pack quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
     "stream tid tile tile_coord torch warp_idx left_out part r c "
-    "mma_operand tcgen05 tmem tmem_free tmem_slot pool store_pairs held self stage_info Held Resource full_barrier "
+    "mma_operand tcgen05 tmem tmem_free tmem_slot vector pool store_pairs held self stage_info Held Resource full_barrier "
 )
 RESERVED = frozenset(_TEMPLATE_NAMES.split())
 

@@ -192,5 +192,7 @@ def drain(s: TaskState) -> list[Statement]:
 
 
 def _released_later(b: Builder, resource: str) -> bool:
-    """Whether releases arrive by themselves: when an MMA is complete, or from the other CTA of a pair."""
-    return b.derived.arrivals[resource].empty_by == "umma" or resource in b.derived.pairs
+    """Whether releases arrive by themselves, when an MMA is complete, or from other CTAs of the cluster."""
+    if b.derived.arrivals[resource].empty_by == "umma" or resource in b.derived.pairs:
+        return True
+    return producer_kind(b, resource) == "clc" and b.cluster_ctas > 1

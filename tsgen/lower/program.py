@@ -128,12 +128,13 @@ class TaskCode:
 
 
 @frozen
-class Budget:
-    """The registers of a warpgroup that several tasks share."""
+class TaskGroup:
+    """A task by itself, or those that share warpgroups: they set their registers together."""
 
-    title: str
-    condition: str
-    call: str
+    title: str | None  # of several tasks
+    condition: str | None  # that picks the warps of all, None: all warps of the block
+    registers: str | None
+    tasks: tuple[TaskCode, ...]
 
 
 @frozen
@@ -173,12 +174,15 @@ class KernelCode:
     args: tuple[KernelArg, ...]
     call_args: tuple[str, ...]  # what the launcher passes
     setup: tuple[Statement, ...]
-    budgets: tuple[Budget, ...]
-    tasks: tuple[TaskCode, ...]
+    groups: tuple[TaskGroup, ...]
     maps: tuple[TmaMap, ...]
     mmas: tuple[Mma, ...]
     launch: Launch
     host: Host
+
+    @property
+    def tasks(self) -> tuple[TaskCode, ...]:
+        return tuple(t for g in self.groups for t in g.tasks)
 
     @property
     def atom_of(self) -> dict[str, str]:

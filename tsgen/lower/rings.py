@@ -12,6 +12,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.positions import group_of
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py, py_factor
+from tsgen.lower.queue import cluster_text
 from tsgen.lower.smem import element_bytes
 from tsgen.model.expr import Const
 from tsgen.model.kernel import Group, Pipeline, Resource
@@ -25,8 +26,10 @@ CLASSES = {  # of the DSL, by the types of pipeline that it has
     "tma_umma": "PipelineTmaUmma",
     "umma_async": "PipelineUmmaAsync",
     "async_umma": "PipelineAsyncUmma",
+    "clc_fetch_async": "PipelineClcFetchAsync",
 }
-Producer = Literal["tma", "cp_async", "async", "peer", "umma"]
+CLUSTERED = ("tma_umma", "umma_async", "async_umma", "clc_fetch_async")  # types that speak to the CTAs of a cluster
+Producer = Literal["tma", "cp_async", "async", "peer", "umma", "clc"]
 
 
 @frozen
@@ -66,7 +69,7 @@ def _named(b: Builder, wish: str) -> str:
 
 def creations(b: Builder) -> list[Statement]:
     """The statements that make all pipelines: those of resources, then those of groups."""
-    resources = [r for r in b.kernel.resources.values() if r.pipeline is not None and r.kind != "work_queue"]
+    resources = [r for r in b.kernel.resources.values() if r.pipeline is not None]
     for r in resources:
         assert r.pipeline is not None
         if r.pipeline.type not in CLASSES:
@@ -108,6 +111,8 @@ def producer_kind(b: Builder, resource: str) -> Producer:
     if r.pipeline is not None and r.pipeline.type == "peer_async":
         # without a second CTA st.async has no peer, and is no legal instruction: threads store and arrive
         return "peer" if b.derived.peers[resource] > 1 else "async"
+    if r.pipeline is not None and r.pipeline.type == "clc_fetch_async":
+        return "clc"
     if b.derived.arrivals[resource].full_by == "arm":
         return "tma"
     if b.derived.arrivals[resource].full_by == "umma":
@@ -144,8 +149,10 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "class": "PipelineCpAsync" if kind == "cp_async" else CLASSES[p.type],
         "full": _full_arrivals(b, r, p, kind),
         "empty": None if b.derived.arrivals[r.name].empty_by == "umma" else empty_arrivals(b, r.name, r.name),
-        "bytes": stage_bytes(b, r.name) if kind == "tma" else None,
+        "bytes": stage_bytes(b, r.name) if kind in ("tma", "clc") else None,
     }
+    if p.type in CLUSTERED and b.cluster_ctas > 1:
+        values["vmnk"] = cluster_layout(b, r)
     shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
     axis = peers_axis(b, r.name)
     if axis is not None and b.derived.peers.get(r.name, 1) > 1:
@@ -154,9 +161,18 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         if len(shared) > 2:
             refuse("multicast in clusters of three axes", p.span)
         sizes = [py(a.cluster_expr, scope) if a.cluster_expr != Const(a.cluster) else str(a.cluster) for a in shared]
-        values["cluster"] = (sizes[0], sizes[1] if len(sizes) > 1 else "1")
+        values["vmnk"] = f"(1, {sizes[0]}, {sizes[1] if len(sizes) > 1 else '1'}, 1)"
         values["multicast"] = _multicast_mode(r, [a.name for a in shared])
     return Statement("setup/pipeline", values, b.note(p.span.line, f"{r.name}: {p.type}"))
+
+
+def cluster_layout(b: Builder, r: Resource) -> str:
+    """The CTAs of a cluster: those of an MMA's pair, then rows and columns of pairs."""
+    shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
+    if b.derived.pairs and (len(shared) > 1 or shared[0].cluster != 2 or shared[0] != b.kernel.launch.axes[0]):
+        refuse("MMAs of two CTAs in other clusters than two CTAs along the first axis", b.kernel.launch.span)
+    size = " * ".join(cluster_text(b, a) for a in shared)
+    return f"(({size},), 1, 1, 1)" if b.derived.pairs else f"(1, {size}, 1, 1)"
 
 
 def _full_arrivals(b: Builder, r: Resource, p: Pipeline, kind: Producer) -> int:
@@ -226,13 +242,14 @@ def _bytes_text(b: Builder, r: Resource) -> str:
         for x in f.shape:
             n *= x
         count += n
-    if count != total or not by_width:
+    pair = 2 if r.name in b.derived.pairs else 1
+    if count * pair != total or not by_width:
         return str(total)
     parts = []
     for width, products in by_width.items():
         inner = " + ".join(products)
         parts.append(f"({inner}) * {width}" if len(products) > 1 else f"{inner} * {width}")
-    return " + ".join(parts)
+    return " + ".join(parts) if pair == 1 else f"2 * ({' + '.join(parts)})"
 
 
 def _factor(text: str) -> str:

@@ -10,7 +10,8 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope, py
-from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_size, cluster_text, clustered, tile_count
+from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_size, cluster_text, clustered, queue_of, tile_count
+from tsgen.lower.queue_steps import response
 from tsgen.lower.smem import aliased, pool_bytes
 from tsgen.lower.tmem_works import cta_group
 from tsgen.model.expr import Expr, Name
@@ -44,6 +45,10 @@ def lower_setup(
         arrays: list[tuple[object, str, object, int, str | None]] = [
             (p.values["barriers"], "Int64", p.values["count"], 8, None) for p in pipes
         ]
+        queue = queue_of(b)
+        if queue is not None and queue.pipeline is not None:
+            stages = py(queue.pipeline.stages, Scope(b.kernel.env, b.constants))
+            arrays.insert(0, (response(b, queue), "Int128", stages, 16, None))
         if tmem.used(b):
             if pair:
                 arrays.append(("tmem_free", "Int64", "1", 8, "the other CTA of the pair is done with tensor memory"))
@@ -93,11 +98,13 @@ def _values(
     lets.reverse()
     tail: list[Statement] = []
     if coord is not None:
-        tail.append(assign("cluster_tiles", tile_count(b, extents)))
+        if not coord.fetched:
+            tail.append(assign("cluster_tiles", tile_count(b, extents)))
         size = cluster_size(b)
         size = f"({size})" if " " in size else size
         tail.append(assign("cluster", "cute.arch.block_idx()[0]" + (f" // {size}" if clustered(b) else "")))
-        tail.append(assign("clusters", "cute.arch.grid_dim()[0]" + (f" // {size}" if clustered(b) else "")))
+        if not coord.fetched:
+            tail.append(assign("clusters", "cute.arch.grid_dim()[0]" + (f" // {size}" if clustered(b) else "")))
         if coord.serpentine:
             tail.append(assign("rounds", "serpentine_rounds(cluster_tiles, cluster, clusters)"))
     else:

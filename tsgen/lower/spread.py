@@ -186,13 +186,13 @@ def _vector(s: TaskState, ref: Ref, width: int, *, whole: bool) -> int:
     start: Expr = last.start if isinstance(last, Slice) else Const(0)
     extent = s.builder.kernel.tensors[ref.name].shape[-1]
     while vector > 1 and not (
-        canonical(start, s.scope.env).multiple_of(vector) and (not whole or _multiple(s, extent, vector))
+        canonical(start, s.scope.env).multiple_of(vector) and (not whole or is_multiple(s, extent, vector))
     ):
         vector //= 2
     return vector
 
 
-def _multiple(s: TaskState, e: Expr, n: int) -> bool:
+def is_multiple(s: TaskState, e: Expr, n: int) -> bool:
     """Whether a value is a multiple of n, by its form or by `launch.assume`: `N % 8 == 0`."""
     form = canonical(e, s.scope.env)
     if form.multiple_of(n):

@@ -12,6 +12,7 @@ from tsgen.lower.peers import peer_store
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import py_factor
+from tsgen.lower.queue_steps import queue_step
 from tsgen.lower.rings import ring
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Placed
@@ -24,7 +25,7 @@ def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
         case "pipeline" | "group":
             return pipelines.step(s, c)
         case "queue":
-            return []  # the loop over tiles is the queue
+            return queue_step(s, c)
         case "barrier":
             return [_barrier(s, c)]
         case "pdl":

@@ -32,7 +32,7 @@ def lower_task(
     if task.cta is not None:
         note = b.note(task.spans["cta"].line if "cta" in task.spans else task.span.line, f"cta: {task.cta}")
         inside = [Statement("blocks/if", {"condition": _in_cta(b, task)}, note, tuple(inside))]
-    alone = task.name not in budgets.sharing(b)
+    alone = not budgets.sharing(b, task)
     padded = alone and bool(b.derived.padding.get(task.name))
     code = TaskCode(
         title=_title(b, task),

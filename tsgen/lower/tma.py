@@ -22,7 +22,7 @@ from tsgen.model.steps import CallStep
 from tsgen.model.targets import TARGETS
 
 BOX = 256  # elements that a TMA box has in each dimension at most
-LOAD, SHARED_LOAD, STORE = "CopyBulkTensorTileG2SOp", "CopyBulkTensorTileG2SMulticastOp", "CopyBulkTensorTileS2GOp"
+LOAD, SHARED_LOAD, STORE = "CopyBulkTensorTileG2SOp", "CopyBulkTensorTileG2SMulticastOp", "CopyBulkTensorTileS2GOp()"
 
 
 def _dimensions(b: Builder, ref: Ref) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -208,7 +208,10 @@ def _load_copy(s: TaskState, work: Work, c: CopyArg, stage: str) -> Mapping[str,
         multicast, cta, mask = _multicast(s, c.multicast)
         if multicast is not None:
             peers = f"cute.make_layout({multicast})"
-    m = _map(b, source.name, (*box, *picked), part, field, SHARED_LOAD if multicast else LOAD, multicast)
+    # the bytes of a pair of CTAs are counted by its leader
+    group = "tcgen05.CtaGroup.TWO" if work.owner in b.derived.pairs else ""
+    op = f"{SHARED_LOAD if multicast else LOAD}({group})"
+    m = _map(b, source.name, (*box, *picked), part, field, op, multicast)
     wish = f"{work.name}_{source.name}"
     place = _place(s, source, box, picked, placed)
     smem, gmem = _partition(s, wish, m, field, part, cta, peers, place, b.note(c.span.line, f"boxes of {source.name}"))
