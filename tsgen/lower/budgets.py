@@ -51,7 +51,9 @@ def grouped(b: Builder, codes: Sequence[TaskCode]) -> tuple[TaskGroup, ...]:
 def _group(b: Builder, tasks: Sequence[Task], codes: tuple[TaskCode, ...]) -> TaskGroup:
     counts = {t.instances[0].num_registers for t in tasks}
     if len(counts) > 1:
-        refuse(f"tasks of one warpgroup with {' and '.join(map(str, sorted(map(str, counts))))} registers", tasks[0].span)
+        refuse(
+            f"tasks of one warpgroup with {' and '.join(map(str, sorted(map(str, counts))))} registers", tasks[0].span
+        )
     firsts = set[int]().union(*(_warpgroups(t) for t in tasks))
     first, last = min(firsts), min(max(firsts) + WARPGROUP, b.derived.block_warps) - 1
     title = f"warps {first} to {last}, of {', '.join(t.name for t in tasks)}: {counts.pop()} registers"

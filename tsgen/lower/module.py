@@ -173,7 +173,18 @@ def _extents(b: Builder) -> dict[str, str]:
 def _ordered(b: Builder) -> list[Statement]:
     """Functions before those that call them."""
     elementwise = ("erf", "relu", "gelu", "silu", "sigmoid", "gelu_tanh")
-    first = ("serpentine", "tile_coord", "next_tile", "mma_operand", "mma", *elementwise, "fragments", "pack", "reductions", "vector")
+    first = (
+        "serpentine",
+        "tile_coord",
+        "next_tile",
+        "mma_operand",
+        "mma",
+        *elementwise,
+        "fragments",
+        "pack",
+        "reductions",
+        "vector",
+    )
     known = [b.functions[k] for k in first if k in b.functions]
     return known + [v for k, v in b.functions.items() if k not in first]
 

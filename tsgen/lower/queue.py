@@ -5,7 +5,7 @@ from __future__ import annotations
 from tsgen.frozen import frozen
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
-from tsgen.lower.program import Statement
+from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.model.expr import Const
 from tsgen.model.kernel import Axis, RasterAxis, Resource
@@ -108,7 +108,9 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
     if q.serpentine:
         b.functions["serpentine"] = Statement("functions/serpentine")
         number = "serpentine_tile(nth, cluster, clusters)"
-    return TileCoord(f"{function}({number}{''.join(', ' + p for p in passed)})", "tile", tuple(names), q.serpentine, fetched)
+    return TileCoord(
+        f"{function}({number}{''.join(', ' + p for p in passed)})", "tile", tuple(names), q.serpentine, fetched
+    )
 
 
 def _plain(order: list[tuple[RasterAxis, Axis]], counts: list[str]) -> list[str]:
@@ -163,6 +165,23 @@ def _ranks(b: Builder) -> dict[str, str]:
 def cluster_ranks(b: Builder) -> dict[str, str]:
     """Text of the CTA's rank along each clustered axis."""
     return _ranks(b)
+
+
+def tile_numbers(b: Builder, coord: TileCoord, extents: dict[str, str]) -> list[Statement]:
+    """Which tiles a CTA takes of a queue: the number of its cluster, and those of all clusters and tiles."""
+    size = cluster_size(b)
+    per = f" // {f'({size})' if ' ' in size else size}" if clustered(b) else ""
+    cluster = assign("cluster", f"cute.arch.block_idx()[0]{per}")
+    if coord.fetched:
+        return [cluster]
+    out = [
+        assign("cluster_tiles", tile_count(b, extents)),
+        cluster,
+        assign("clusters", f"cute.arch.grid_dim()[0]{per}"),
+    ]
+    if coord.serpentine:
+        out.append(assign("rounds", "serpentine_rounds(cluster_tiles, cluster, clusters)"))
+    return out
 
 
 def tile_count(b: Builder, extents: dict[str, str]) -> str:

@@ -10,7 +10,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope, py
-from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_size, cluster_text, clustered, queue_of, tile_count
+from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_text, clustered, queue_of, tile_numbers
 from tsgen.lower.queue_steps import response
 from tsgen.lower.smem import aliased, pool_bytes
 from tsgen.lower.tmem_works import cta_group
@@ -98,15 +98,8 @@ def _values(
     lets.reverse()
     tail: list[Statement] = []
     if coord is not None:
-        if not coord.fetched:
-            tail.append(assign("cluster_tiles", tile_count(b, extents)))
-        size = cluster_size(b)
-        size = f"({size})" if " " in size else size
-        tail.append(assign("cluster", "cute.arch.block_idx()[0]" + (f" // {size}" if clustered(b) else "")))
-        if not coord.fetched:
-            tail.append(assign("clusters", "cute.arch.grid_dim()[0]" + (f" // {size}" if clustered(b) else "")))
-        if coord.serpentine:
-            tail.append(assign("rounds", "serpentine_rounds(cluster_tiles, cluster, clusters)"))
+        if not tmem.used(b):  # there each task computes them: what lives across setmaxnreg may be spilled
+            tail += tile_numbers(b, coord, extents)
     else:
         for i, a in enumerate(kernel.launch.axes):
             if a.name in scope_names.seen:
