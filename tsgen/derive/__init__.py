@@ -36,6 +36,7 @@ def derive(kernel: Kernel, facts: Uses | None = None) -> Derived:
         src={t.name: tuple(u.src.get(t.name, ())) for t in kernel.tasks},
         dst={t.name: tuple(u.dst.get(t.name, ())) for t in kernel.tasks},
         peers={r.name: peers(kernel, u, r) for r in pipelined},
+        pairs=frozenset(u.pair),
         tmem=columns,
         tmem_columns=allocated_columns(width),
     )

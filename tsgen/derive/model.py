@@ -70,5 +70,6 @@ class Derived:
     src: Mapping[str, tuple[str, ...]]  # task -> resources it consumes
     dst: Mapping[str, tuple[str, ...]]
     peers: Mapping[str, int]  # by pipelined resource: CTAs a release arrives at (multicast), 1 = own only
+    pairs: frozenset[str] = frozenset()  # resources that MMAs of two CTAs write or read
     tmem: tuple[TmemBlock, ...] = ()
     tmem_columns: int = 0  # allocated: a power of two from 32

@@ -21,8 +21,8 @@ _DSL = (
     (r"\bCUstream\b", "from cuda.bindings.driver import CUstream"),
 )
 _NAMES = (
-    ("cutlass", ("Float32", "Int16", "Int32", "Int64", "Uint16", "Uint32", "const_expr")),
-    ("cutlass.cute.nvgpu", ("OperandMajorMode", "cpasync", "warp", "warpgroup")),
+    ("cutlass", ("Boolean", "Float32", "Int16", "Int32", "Int64", "Int128", "Uint16", "Uint32", "const_expr")),
+    ("cutlass.cute.nvgpu", ("OperandMajorMode", "cpasync", "tcgen05", "warp", "warpgroup")),
     ("cutlass.cute.runtime", ("make_fake_stream", "make_fake_tensor")),
     ("cutlass.memory", ("SmemAllocator",)),
 )

@@ -36,8 +36,6 @@ def lower_body(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
         lines = body.split("\n")
         if w.returns:
             lines.append(f"return {', '.join(w.returns)}")
-        if "math" in free:
-            b.needs.add("math")
         constants = {n: t for n, t in bound.items() if t in b.constants.values() and t != n and n not in step.args}
         lines = [f"{n} = {t}" for n, t in constants.items()] + lines
         params = [n for n in bound if n not in constants]

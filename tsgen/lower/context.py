@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import root
@@ -131,6 +132,11 @@ class Builder:
             span = self.kernel.resources[ref.resource].span
             refuse(f"a field of one of the instances of `{ref.resource}`", span, "use a leading dimension for `each`")
         return root(self.kernel, self.kernel.resources[ref.resource].fields[ref.name])
+
+    @property
+    def cluster_ctas(self) -> int:
+        """CTAs of a cluster."""
+        return prod(a.cluster for a in self.kernel.launch.axes)
 
     def is_tensor(self, ref: Ref) -> bool:
         return ref.resource is None

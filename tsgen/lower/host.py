@@ -10,6 +10,7 @@ from tsgen.model.algebra import canonical, evaluate, is_constant, substitute
 from tsgen.model.dtypes import DTYPES, TORCH_TYPES
 from tsgen.model.expr import Binary, Call, Const, Expr, Name, names, text, walk
 from tsgen.model.kernel import Kernel, Let, Tensor
+from tsgen.model.targets import TARGETS
 
 
 def scalar_lets(b: Builder) -> dict[str, Let]:
@@ -57,7 +58,7 @@ def interface(b: Builder, empty: str | None, intermediates: frozenset[str] = fro
         name=b.kernel.name,
         title=b.kernel.name,
         target=b.kernel.target,
-        capability=(9, 0),
+        capability=TARGETS[b.kernel.target].capability,
         summary=b.kernel.doc.strip().split("\n")[0],
         compile=f"compile{suffix}",
         compiled=f"compiled{suffix}",

@@ -9,10 +9,11 @@ from tsgen.lower.program import Launch
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import cluster_size, cluster_text, clustered, tile_count
 from tsgen.model.algebra import canonical
+from tsgen.model.kernel import Resource
 
 
-def lower_launch(b: Builder, persistent: bool) -> Launch:
-    """Grid and block. `persistent`: a work queue deals the tiles to as many clusters as there is room for."""
+def lower_launch(b: Builder, queue: Resource | None) -> Launch:
+    """Grid and block. A static queue deals the tiles to as many clusters as there is room for."""
     kernel = b.kernel
     threads = 32 * b.derived.block_warps
     used = Used(b.kernel_names())
@@ -20,19 +21,16 @@ def lower_launch(b: Builder, persistent: bool) -> Launch:
     extents = {a.name: py(a.extent, scope) for a in kernel.launch.axes}
     size = cluster_size(b)
     values: list[tuple[str, str]] = []
-    if persistent:
+    if queue is not None and queue.queue is not None:
         parts = {n: f"({t})" if (" " in t and not t.startswith("cute.ceil_div")) else t for n, t in extents.items()}
         values.append(("cluster_tiles", tile_count(b, parts)))
         size_text = f"({size})" if " " in size else size
-        values.append(
-            (
-                "clusters",
-                f"cutlass.min(sms // {size_text}, cluster_tiles)"
-                if clustered(b)
-                else "cutlass.min(sms, cluster_tiles)",
-            )
-        )
-        grid = (f"clusters * {size_text}" if clustered(b) else "clusters", "1", "1")
+        clusters = "cluster_tiles"  # those that run take over the tiles of those that have not started
+        if queue.queue.scheduler == "static_persistent":
+            room = f"sms // {size_text}" if clustered(b) else "sms"
+            clusters = "clusters"
+            values.append((clusters, f"cutlass.min({room}, cluster_tiles)"))
+        grid = (f"{clusters} * {size_text}" if clustered(b) else clusters, "1", "1")
         cluster = (size, "1", "1") if clustered(b) else None
     else:
         if len(kernel.launch.axes) > 3:

@@ -53,7 +53,6 @@ def store_matrix(s: TaskState, w: Work, step: CallStep, target: Ref, value: Ref,
 def _setup(s: TaskState, w: Work, key: tuple[object, ...], template: str, values: Mapping[str, object]) -> None:
     note = s.builder.note(w.span.line, f"{w.owner}.{w.name}: {template}, four 8x8 blocks at a time")
     s.prelude[key] = Statement(f"setup/{template}", values, note)
-    s.builder.needs.add("warp")
 
 
 def _whole(s: TaskState, w: Work, mma: Mma, acc: str, field: str, dtype: str) -> Mapping[str, object]:

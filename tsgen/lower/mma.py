@@ -102,11 +102,11 @@ def tiled_mma(s: TaskState, w: Work) -> Mma:
     a_source = "RMEM" if b.kind(a) == "rmem" else "SMEM"
     key = (b.dtype(af.dtype), py(cf.dims[-1], constants), a_source, a.transposed, bb.transposed, groups)
     if key not in b.mmas:
-        b.needs.add("warpgroup")
         alone = len(list(wgmma_works(b.kernel))) == 1
         name = b.names.new("tiled_mma" if alone else f"{w.name}_mma")
         majors = ["MN" if r.transposed else "K" for r in (a, bb)]
-        b.mmas[key] = Mma(name, key[0], key[1], a_source, majors[0], majors[1], groups)
+        values = {"name": name, "dtype": key[0], "n": key[1], "a_source": a_source, "majors": majors, "groups": groups}
+        b.mmas[key] = Mma(name, Statement("setup/wgmma", values))
     return b.mmas[key]
 
 
@@ -217,12 +217,13 @@ def wgmma(s: TaskState, w: Work, step: CallStep, init: Expr, stages: dict[str, s
         "acc": acc,
         "a": f"{a}[None, None, None, {a_slot}]" if a_slot else a,
         "b": f"{bb}[None, None, None, {b_slot}]",
-        "init": _init(s, init),
+        "init": init_text(s, init),
     }
     return Statement("ops/wgmma", values, s.note(step))
 
 
-def _init(s: TaskState, e: Expr) -> str:
+def init_text(s: TaskState, e: Expr) -> str:
+    """The condition under which an accumulator is overwritten, as Python."""
     value = canonical(e, s.scope.env).value
     if value is not None and not isinstance(e, Const):
         return str(bool(value))

@@ -8,9 +8,8 @@ from pathlib import PurePath
 
 from tsgen import __version__
 from tsgen.derive.model import Derived
-from tsgen.lower import chain, host
+from tsgen.lower import budgets, chain, host
 from tsgen.lower.context import DSL_TYPES, Builder, Used
-from tsgen.lower.errors import refuse
 from tsgen.lower.interface import DTypeChoice
 from tsgen.lower.launch import lower_launch
 from tsgen.lower.mentions import mentions
@@ -26,9 +25,7 @@ from tsgen.model.chain import whole
 from tsgen.model.expr import Name, names
 from tsgen.model.expr import text as expression_text
 from tsgen.model.kernel import Program
-
-TARGETS = ("sm_90a",)
-
+from tsgen.model.targets import TARGETS
 
 # What runs on the GPU: the kernel's setup, and the code of its tasks where each has its own branch.
 DeviceCode = Callable[[Builder, dict[str, str], dict[str, str]], tuple[list[Statement], list[TaskCode]]]
@@ -43,8 +40,6 @@ def lower(program: Program, derived: Sequence[Derived], device: DeviceCode | Non
     source = PurePath(program.path).name
     builders, kernels = [], list[KernelCode]()
     for kernel, d in zip(program.kernels, derived, strict=True):
-        if kernel.target not in TARGETS:
-            refuse(f"target {kernel.target}", kernel.spans.get("target", kernel.span))
         b = Builder(simplified(kernel), d, source, Namer(_taken(kernels)), prefix=f"{kernel.name}_" if chained else "")
         kernels.append(_kernel_code(b, {c.name for k in kernels for c in k.tables}, device or _cute))
         builders.append(b)
@@ -90,7 +85,7 @@ def _kernel_code(b: Builder, tables: set[str], device: DeviceCode) -> KernelCode
             (p.name, f'"{p.value}"' if isinstance(p.value, str) else repr(p.value)) for p in kernel.params.values()
         ),
         tables=tuple(c for c in choices if c.name not in tables),
-        launch=lower_launch(b, queue_of(b) is not None),
+        launch=lower_launch(b, queue_of(b)),
         derived=tuple(b.derived_constants.values()),
         layouts=tuple(b.fields.values()),
         layouts_function=b.function_name("smem_layouts"),
@@ -99,7 +94,7 @@ def _kernel_code(b: Builder, tables: set[str], device: DeviceCode) -> KernelCode
         args=tuple(args),
         call_args=tuple(_passed(b, a.name) for a in args),
         setup=tuple(setup),
-        tasks=tuple(tasks),
+        groups=budgets.grouped(b, tasks),
         maps=tuple(b.maps.values()),
         mmas=tuple(b.mmas.values()),
         host=host.interface(b, host.nothing_to_do(b)),
@@ -136,7 +131,7 @@ def _atoms(b: Builder) -> tuple[LayoutAtom, ...]:
     kinds = dict.fromkeys((f.swizzle, f.dtype) for f in b.fields.values() if f.swizzle)
     widths = [w for w, _ in kinds]
     names = {k: f"sw{k[0]}" if widths.count(k[0]) == 1 else f"sw{k[0]}_{i}" for i, k in enumerate(kinds)}
-    return tuple(LayoutAtom(names[k], *k) for k in kinds)
+    return tuple(LayoutAtom(names[k], *k, TARGETS[b.kernel.target].layouts) for k in kinds)
 
 
 def _params(b: Builder) -> tuple[Constant, ...]:
@@ -178,7 +173,18 @@ def _extents(b: Builder) -> dict[str, str]:
 def _ordered(b: Builder) -> list[Statement]:
     """Functions before those that call them."""
     elementwise = ("erf", "relu", "gelu", "silu", "sigmoid", "gelu_tanh")
-    first = ("serpentine", "tile_coord", "mma", *elementwise, "fragments", "pack", "reductions")
+    first = (
+        "serpentine",
+        "tile_coord",
+        "next_tile",
+        "mma_operand",
+        "mma",
+        *elementwise,
+        "fragments",
+        "pack",
+        "reductions",
+        "vector",
+    )
     known = [b.functions[k] for k in first if k in b.functions]
     return known + [v for k, v in b.functions.items() if k not in first]
 

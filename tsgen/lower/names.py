@@ -11,9 +11,9 @@ _TEMPLATE_NAMES = (
     "sum tuple type warp warpgroup zip Boolean CUstream Float32 Int16 Int32 Int64 META Optional "
     "OperandMajorMode SmemAllocator ValueError TypeError as_tensor by_row col_of columns compile compiled "
     "across_lanes cluster cluster_tiles clusters combine cta_rank erf fake fold gelu gelu_tanh make_fake_stream "
-    "make_fake_tensor mma "
-    "need nth pack quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts sms "
-    "stream tid tile tile_coord torch warp_idx left_out part r c "
+    "make_fake_tensor mma mma_operand "
+    "need next_tile nth pack quad relu row_of rounds serpentine_rounds serpentine_tile sigmoid silu smem smem_layouts "
+    "sms stream tcgen05 tid tile tile_coord tmem tmem_free tmem_slot torch vector warp_idx left_out part r c "
     "pool store_pairs held self stage_info Held Resource full_barrier "
 )
 RESERVED = frozenset(_TEMPLATE_NAMES.split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tsgen.lower.clusters import peer_count, peers_axis
-from tsgen.lower.context import TaskState
+from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.positions import (
     advance,
@@ -134,8 +134,10 @@ def _release(s: TaskState, c: CallStep) -> Statement:
     state = position(s, c.target, c.method)
     group = b.kernel.groups.get(c.target)
     members = group.members if group is not None else (c.target,)
-    every_thread = b.derived.arrivals[resource].empty_by == "thread"
-    tma = r.pipeline is not None and producer_kind(b, resource) == "tma"
+    by, kind = b.derived.arrivals[resource].empty_by, producer_kind(b, resource)
+    every_thread = by == "thread"
+    tma = r.pipeline is not None and kind == "tma"
+    read = any(touches_generically(s, m) for m in members)
     axis = peers_axis(b, resource)
     peers = peer_count(b, axis) if axis is not None and b.derived.peers[resource] > 1 else None
     values = {
@@ -143,10 +145,11 @@ def _release(s: TaskState, c: CallStep) -> Statement:
         "state": state,
         "by": advance(s, c.target, c.method),
         "barrier": r.empty_barrier(state),
-        # the TMA pipeline elects a lane by itself, the others arrive with every thread that calls them
+        # the TMA pipeline and an MMA's commit elect a lane by themselves, others arrive with every thread that calls
         "plain": r.pipeline is None or (tma and every_thread),
-        "elect": not every_thread and not tma,
-        "sync_warp": not every_thread and (not tma or any(touches_generically(s, m) for m in members)),
+        "elect": by == "warp" and not tma,
+        # tcgen05.wait::ld is a step of the whole warp
+        "sync_warp": by == "warp" and (read or (not tma and kind != "umma")),
         "first_lanes": None if peers is None else f"{s.scope.names['lane']} < {peers}",
     }
     return Statement("pipelines/release", values, s.note(c))
@@ -175,11 +178,21 @@ def touches_generically(s: TaskState, resource: str) -> bool:
 
 
 def drain(s: TaskState) -> list[Statement]:
-    """Producer tails: no CTA leaves while a peer may still arrive at its barriers."""
+    """Producer tails: no CTA leaves while a peer, or an MMA's commit, may still arrive at its barriers."""
+    b = s.builder
     out = []
     for (owner, position_), state in s.states.items():
-        if owner in s.builder.kernel.groups or s.builder.derived.peers.get(owner, 1) == 1:
+        if owner in b.kernel.groups or not (b.derived.peers.get(owner, 1) > 1 or _released_later(b, owner)):
             continue
         if position_ in ("acquire", "state", "producer") and _has(s, owner, "acquire"):
-            out.append(Statement("pipelines/tail", {"pipeline": ring(s.builder, owner).pipeline, "state": state}))
+            sender = "a commit of an MMA" if b.derived.arrivals[owner].empty_by == "umma" else "a peer"
+            values = {"pipeline": ring(b, owner).pipeline, "state": state, "sender": sender}
+            out.append(Statement("pipelines/tail", values))
     return out
+
+
+def _released_later(b: Builder, resource: str) -> bool:
+    """Whether releases arrive by themselves, when an MMA is complete, or from other CTAs of the cluster."""
+    if b.derived.arrivals[resource].empty_by == "umma" or resource in b.derived.pairs:
+        return True
+    return producer_kind(b, resource) == "clc" and b.cluster_ctas > 1

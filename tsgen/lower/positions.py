@@ -137,7 +137,7 @@ def _names(b: Builder, owner: str) -> set[str]:
 
 
 def _moves(c: CallStep) -> bool:
-    return c.kind in ("pipeline", "group")
+    return c.kind in ("pipeline", "group", "queue")
 
 
 def is_simple(s: TaskState, owner: str, side: Side) -> bool:

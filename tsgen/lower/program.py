@@ -103,15 +103,10 @@ class TmaMap:
 
 @frozen
 class Mma:
-    """A tiled WGMMA."""
+    """A tiled MMA, and how the launcher makes it."""
 
     name: str
-    dtype: str
-    n: str
-    a_source: str  # SMEM or RMEM
-    a_major: str  # K or MN
-    b_major: str
-    warpgroups: int
+    make: Statement
 
 
 @frozen
@@ -133,6 +128,16 @@ class TaskCode:
 
 
 @frozen
+class TaskGroup:
+    """A task by itself, or those that share warpgroups: they set their registers together."""
+
+    title: str | None  # of several tasks
+    condition: str | None  # that picks the warps of all, None: all warps of the block
+    registers: str | None
+    tasks: tuple[TaskCode, ...]
+
+
+@frozen
 class Launch:
     grid: tuple[str, str, str]
     cluster: tuple[str, str, str] | None
@@ -149,6 +154,7 @@ class LayoutAtom:
     name: str
     swizzle: int  # bytes
     dtype: str
+    module: str  # of the DSL
 
 
 @frozen
@@ -168,11 +174,15 @@ class KernelCode:
     args: tuple[KernelArg, ...]
     call_args: tuple[str, ...]  # what the launcher passes
     setup: tuple[Statement, ...]
-    tasks: tuple[TaskCode, ...]
+    groups: tuple[TaskGroup, ...]
     maps: tuple[TmaMap, ...]
     mmas: tuple[Mma, ...]
     launch: Launch
     host: Host
+
+    @property
+    def tasks(self) -> tuple[TaskCode, ...]:
+        return tuple(t for g in self.groups for t in g.tasks)
 
     @property
     def atom_of(self) -> dict[str, str]:

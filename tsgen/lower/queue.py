@@ -5,7 +5,7 @@ from __future__ import annotations
 from tsgen.frozen import frozen
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
-from tsgen.lower.program import Statement
+from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.model.expr import Const
 from tsgen.model.kernel import Axis, RasterAxis, Resource
@@ -41,6 +41,7 @@ class TileCoord:
     var: str  # the loop's variable
     axes: tuple[str, ...]
     serpentine: bool  # tiles are counted round by round of the grid, every other one backwards
+    fetched: bool = False  # the hardware hands out the tiles, one after another
 
     def loop(self, first: str, stride: str) -> str:
         """The head of the loop over every so many-th of this CTA's tiles."""
@@ -52,15 +53,26 @@ class TileCoord:
         return f"{self.var} in cutlass.range({start}, cluster_tiles, {step}, unroll=1)"
 
 
+def tile_var(b: Builder) -> str:
+    """The variable with a tile's number: the coordinate itself, where the tile space has one axis in its order."""
+    queue = queue_of(b)
+    assert queue is not None and queue.queue is not None
+    q = queue.queue
+    if len(b.kernel.launch.axes) == 1 and not (clustered(b) or q.serpentine or q.raster[0].reverse):
+        return b.globals[q.raster[0].axis]
+    return "tile"
+
+
 def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoord:
     """Makes the module's function for a queue. `extents` are the kernel's names for the numbers of tiles."""
     q = queue.queue
     assert q is not None
-    if q.scheduler != "static_persistent":
-        refuse(f"the scheduler {q.scheduler} on {b.kernel.target}", queue.spans.get("scheduler", queue.span))
+    fetched = q.scheduler == "clc_dynamic"
+    if fetched and q.serpentine:
+        refuse("`serpentine` with tiles that the hardware hands out", queue.spans.get("serpentine", queue.span))
     axes = {a.name: a for a in b.kernel.launch.axes}
-    if len(axes) == 1 and not (clustered(b) or q.serpentine or q.raster[0].reverse):
-        return TileCoord(None, b.globals[q.raster[0].axis], tuple(axes), False)
+    if tile_var(b) != "tile":
+        return TileCoord(None, tile_var(b), tuple(axes), False, fetched)
     order = [(r, axes[r.axis]) for r in q.raster]
     lines: list[str] = []
     counts: list[str] = []
@@ -96,7 +108,9 @@ def tile_coord(b: Builder, queue: Resource, extents: dict[str, str]) -> TileCoor
     if q.serpentine:
         b.functions["serpentine"] = Statement("functions/serpentine")
         number = "serpentine_tile(nth, cluster, clusters)"
-    return TileCoord(f"{function}({number}{''.join(', ' + p for p in passed)})", "tile", tuple(names), q.serpentine)
+    return TileCoord(
+        f"{function}({number}{''.join(', ' + p for p in passed)})", "tile", tuple(names), q.serpentine, fetched
+    )
 
 
 def _plain(order: list[tuple[RasterAxis, Axis]], counts: list[str]) -> list[str]:
@@ -151,6 +165,23 @@ def _ranks(b: Builder) -> dict[str, str]:
 def cluster_ranks(b: Builder) -> dict[str, str]:
     """Text of the CTA's rank along each clustered axis."""
     return _ranks(b)
+
+
+def tile_numbers(b: Builder, coord: TileCoord, extents: dict[str, str]) -> list[Statement]:
+    """Which tiles a CTA takes of a queue: the number of its cluster, and those of all clusters and tiles."""
+    size = cluster_size(b)
+    per = f" // {f'({size})' if ' ' in size else size}" if clustered(b) else ""
+    cluster = assign("cluster", f"cute.arch.block_idx()[0]{per}")
+    if coord.fetched:
+        return [cluster]
+    out = [
+        assign("cluster_tiles", tile_count(b, extents)),
+        cluster,
+        assign("clusters", f"cute.arch.grid_dim()[0]{per}"),
+    ]
+    if coord.serpentine:
+        out.append(assign("rounds", "serpentine_rounds(cluster_tiles, cluster, clusters)"))
+    return out
 
 
 def tile_count(b: Builder, extents: dict[str, str]) -> str:

@@ -12,14 +12,24 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.positions import group_of
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py, py_factor
+from tsgen.lower.queue import cluster_text
 from tsgen.lower.smem import element_bytes
 from tsgen.model.expr import Const
 from tsgen.model.kernel import Group, Pipeline, Resource
 from tsgen.model.ops import copies
 from tsgen.model.steps import calls
 
-EMITTED = ("tma_async", "async_async", "peer_async")
-Producer = Literal["tma", "cp_async", "async", "peer"]
+CLASSES = {  # of the DSL, by the types of pipeline that it has
+    "tma_async": "PipelineTmaAsync",
+    "async_async": "PipelineAsync",
+    "peer_async": "PipelineAsync",
+    "tma_umma": "PipelineTmaUmma",
+    "umma_async": "PipelineUmmaAsync",
+    "async_umma": "PipelineAsyncUmma",
+    "clc_fetch_async": "PipelineClcFetchAsync",
+}
+CLUSTERED = ("tma_umma", "umma_async", "async_umma", "clc_fetch_async")  # types that speak to the CTAs of a cluster
+Producer = Literal["tma", "cp_async", "async", "peer", "umma", "clc"]
 
 
 @frozen
@@ -59,10 +69,10 @@ def _named(b: Builder, wish: str) -> str:
 
 def creations(b: Builder) -> list[Statement]:
     """The statements that make all pipelines: those of resources, then those of groups."""
-    resources = [r for r in b.kernel.resources.values() if r.pipeline is not None and r.kind != "work_queue"]
+    resources = [r for r in b.kernel.resources.values() if r.pipeline is not None]
     for r in resources:
         assert r.pipeline is not None
-        if r.pipeline.type not in EMITTED:
+        if r.pipeline.type not in CLASSES:
             span = r.pipeline.spans.get("type", r.pipeline.span)
             refuse(f"a pipeline of type {r.pipeline.type} on {b.kernel.target}", span)
         if r.each is not None:
@@ -95,13 +105,18 @@ def _check_arming(b: Builder, r: Resource, p: Pipeline) -> None:
 
 
 def producer_kind(b: Builder, resource: str) -> Producer:
-    """What arrives when a stage is full: bytes of TMA or of all peers, cp.async, or the threads that wrote it."""
+    """What arrives when a stage is full: bytes of TMA or of all peers, cp.async, an MMA's commit, or the threads that
+    wrote it."""
     r = b.kernel.resources[resource]
     if r.pipeline is not None and r.pipeline.type == "peer_async":
         # without a second CTA st.async has no peer, and is no legal instruction: threads store and arrive
         return "peer" if b.derived.peers[resource] > 1 else "async"
+    if r.pipeline is not None and r.pipeline.type == "clc_fetch_async":
+        return "clc"
     if b.derived.arrivals[resource].full_by == "arm":
         return "tma"
+    if b.derived.arrivals[resource].full_by == "umma":
+        return "umma"
     ops = {w.op for w in r.works.values() if w.role == "producer" and not w.auxiliary}
     if "cp_async_load" not in ops:
         return "async"
@@ -131,11 +146,13 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "stages": py(p.stages, scope),
         "barriers": f"{r.name}_barriers",
         "count": f"2 * {py_factor(p.stages, scope)}",
-        "class": {"tma": "PipelineTmaAsync", "cp_async": "PipelineCpAsync"}.get(kind, "PipelineAsync"),
+        "class": "PipelineCpAsync" if kind == "cp_async" else CLASSES[p.type],
         "full": _full_arrivals(b, r, p, kind),
-        "empty": empty_arrivals(b, r.name, r.name),
-        "bytes": stage_bytes(b, r.name) if kind == "tma" else None,
+        "empty": None if b.derived.arrivals[r.name].empty_by == "umma" else empty_arrivals(b, r.name, r.name),
+        "bytes": stage_bytes(b, r.name) if kind in ("tma", "clc") else None,
     }
+    if p.type in CLUSTERED and b.cluster_ctas > 1:
+        values["vmnk"] = cluster_layout(b, r)
     shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
     axis = peers_axis(b, r.name)
     if axis is not None and b.derived.peers.get(r.name, 1) > 1:
@@ -144,9 +161,18 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         if len(shared) > 2:
             refuse("multicast in clusters of three axes", p.span)
         sizes = [py(a.cluster_expr, scope) if a.cluster_expr != Const(a.cluster) else str(a.cluster) for a in shared]
-        values["cluster"] = (sizes[0], sizes[1] if len(sizes) > 1 else "1")
+        values["vmnk"] = f"(1, {sizes[0]}, {sizes[1] if len(sizes) > 1 else '1'}, 1)"
         values["multicast"] = _multicast_mode(r, [a.name for a in shared])
     return Statement("setup/pipeline", values, b.note(p.span.line, f"{r.name}: {p.type}"))
+
+
+def cluster_layout(b: Builder, r: Resource) -> str:
+    """The CTAs of a cluster: those of an MMA's pair, then rows and columns of pairs."""
+    shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
+    if b.derived.pairs and (len(shared) > 1 or shared[0].cluster != 2 or shared[0] != b.kernel.launch.axes[0]):
+        refuse("MMAs of two CTAs in other clusters than two CTAs along the first axis", b.kernel.launch.span)
+    size = " * ".join(cluster_text(b, a) for a in shared)
+    return f"(({size},), 1, 1, 1)" if b.derived.pairs else f"(1, {size}, 1, 1)"
 
 
 def _full_arrivals(b: Builder, r: Resource, p: Pipeline, kind: Producer) -> int:
@@ -216,13 +242,14 @@ def _bytes_text(b: Builder, r: Resource) -> str:
         for x in f.shape:
             n *= x
         count += n
-    if count != total or not by_width:
+    pair = 2 if r.name in b.derived.pairs else 1
+    if count * pair != total or not by_width:
         return str(total)
     parts = []
     for width, products in by_width.items():
         inner = " + ".join(products)
         parts.append(f"({inner}) * {width}" if len(products) > 1 else f"{inner} * {width}")
-    return " + ".join(parts)
+    return " + ".join(parts) if pair == 1 else f"2 * ({' + '.join(parts)})"
 
 
 def _factor(text: str) -> str:

@@ -131,8 +131,13 @@ def _tile_loop(s: TaskState, x: TileLoop, tile: TileValues) -> Statement:
         condition = s.py(x.skip_if.expr)
         body = [*tile.statements(), assign(tile.skipped, condition), *body]
     else:
-        at = _first_use(body, {s.used[a] for a in tile.coord.axes}, s)
+        at = _first_use(body, {dict.__getitem__(s.used, a) for a in tile.coord.axes}, s)
         body = [*body[:at], *tile.statements(), *body[at:]]
+    if tile.coord.fetched:
+        if (x.first.expr, x.stride.expr) != (Const(0), Const(1)):
+            refuse("`first` or `stride` of tiles that the hardware hands out", x.span)
+        note = s.builder.note(x.span.line, "work_tile_loop")
+        return Statement("blocks/tile_while", {"var": tile.coord.var, "first": "cluster"}, note, tuple(body))
     loop = tile.coord.loop(py_factor(x.first.expr, s.scope), py_factor(x.stride.expr, s.scope))
     return Statement("blocks/tile_loop", {"loop": loop}, s.builder.note(x.span.line, "work_tile_loop"), tuple(body))
 

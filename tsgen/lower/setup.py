@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tsgen.lower import host
+from tsgen.lower import host, tmem
 from tsgen.lower.context import Builder, Used
 from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope, py
-from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_size, cluster_text, clustered, tile_count
+from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_text, clustered, queue_of, tile_numbers
+from tsgen.lower.queue_steps import response
 from tsgen.lower.smem import aliased, pool_bytes
+from tsgen.lower.tmem_works import cta_group
 from tsgen.model.expr import Expr, Name
 
 
@@ -30,16 +32,27 @@ def lower_setup(
     values = _values(b, used, extents, coord, [bodies, windows, pipes])
     out: list[Statement] = []
     after = [*bodies, *windows, *values, conditions]
+    pair = tmem.used(b) and cta_group(b.kernel) == 2
     grouped = any(p.template == "setup/group" for p in pipes)
     if mentions(after, "tid"):
         out.append(assign("tid", "cute.arch.thread_idx()[0]"))
-    if b.maps or grouped or mentions(after, "warp_idx"):
+    if b.maps or grouped or pair or mentions(after, "warp_idx"):
         out.append(assign("warp_idx", "cute.arch.make_warp_uniform(cute.arch.warp_idx())"))
     if b.maps:
         out.append(Statement("setup/prefetch", {"maps": [m.name for m in b.maps.values()]}))
     out += values
     if b.fields or pipes:
-        barriers = [(p.values["barriers"], p.values["count"]) for p in pipes]
+        arrays: list[tuple[object, str, object, int, str | None]] = [
+            (p.values["barriers"], "Int64", p.values["count"], 8, None) for p in pipes
+        ]
+        queue = queue_of(b)
+        if queue is not None and queue.pipeline is not None:
+            stages = py(queue.pipeline.stages, Scope(b.kernel.env, b.constants))
+            arrays.insert(0, (response(b, queue), "Int128", stages, 16, None))
+        if tmem.used(b):
+            if pair:
+                arrays.append(("tmem_free", "Int64", "1", 8, "the other CTA of the pair is done with tensor memory"))
+            arrays.append(("tmem_slot", "Int32", "1", 4, "the address of tensor memory"))
         note = b.note(
             b.kernel.spans["resources"].line if "resources" in b.kernel.spans else b.kernel.span.line, "resources"
         )
@@ -47,12 +60,14 @@ def lower_setup(
         passed = [p.name for p in b.kernel.params.values() if p.decided_by_caller and b.constants[p.name] in dtypes]
         values_ = {
             "fields": list(b.fields.values()),
-            "barriers": barriers,
+            "arrays": arrays,
             "layouts": f"{b.function_name('smem_layouts')}({', '.join(passed)})",
             "pool": pool_bytes(b) if b.fields and aliased(b) else None,
         }
         out.append(Statement("setup/smem", values_, note))
     out += pipes
+    if pair:
+        out.append(Statement("setup/tmem_free"))
     shape = f"({', '.join(_cluster_shape(b))})" if clustered(b) else None
     if pipes:
         out.append(Statement("setup/init_arrive", {"cluster": shape}))
@@ -83,13 +98,8 @@ def _values(
     lets.reverse()
     tail: list[Statement] = []
     if coord is not None:
-        tail.append(assign("cluster_tiles", tile_count(b, extents)))
-        size = cluster_size(b)
-        size = f"({size})" if " " in size else size
-        tail.append(assign("cluster", "cute.arch.block_idx()[0]" + (f" // {size}" if clustered(b) else "")))
-        tail.append(assign("clusters", "cute.arch.grid_dim()[0]" + (f" // {size}" if clustered(b) else "")))
-        if coord.serpentine:
-            tail.append(assign("rounds", "serpentine_rounds(cluster_tiles, cluster, clusters)"))
+        if not tmem.used(b):  # there each task computes them: what lives across setmaxnreg may be spilled
+            tail += tile_numbers(b, coord, extents)
     else:
         for i, a in enumerate(kernel.launch.axes):
             if a.name in scope_names.seen:

@@ -49,8 +49,6 @@ def smem_field(b: Builder, ref: Ref) -> SmemField:
         note=b.note(field.span.line, ""),
         at=_offset(b, field) if aliased(b) else None,
     )
-    if swizzle:
-        b.needs.add("warpgroup")
     return b.fields[key]
 
 

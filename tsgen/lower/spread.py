@@ -13,6 +13,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement
 from tsgen.lower.row_fields import is_row_field
 from tsgen.lower.smem import element_bytes
+from tsgen.lower.tmem_works import moves_tmem
 from tsgen.lower.tokens import Spread
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Binary, Compare, Const, Expr, Full, Index, Placed, Ref, Slice
@@ -91,25 +92,31 @@ def spread(s: TaskState, w: Work, shape: Shape) -> Spread:
         return s.spreads[key]
     threads = 32 if w.scope == "warp" else s.threads
     vector, dtype, width = _widest(s, w.scope, shape)
-    while vector > 1 and not _fits(rows, cols, vector, threads):
+    by_rows = _by_rows(s, shape)
+    while vector > 1 and not (cols % vector == 0 if by_rows else _fits(rows, cols, vector, threads)):
         vector //= 2
-    if not _fits(rows, cols, vector, threads):
+    if not by_rows and not _fits(rows, cols, vector, threads):
         help = "a register field whose columns each thread holds is marked `rowwise: true`"
         refuse(f"a tile of {rows}x{cols}, which does not spread evenly over {threads} threads", w.span, help)
-    across = min(threads, cols // vector)
+    across = 1 if by_rows else min(threads, cols // vector)
     s.spreads[key] = Spread(
         thread=s.names.new("tile_thread"),
         index=s.scope.names["thread" if w.scope == "task" else "lane"],
         rows=rows,
         cols=cols,
         rank=len(shape),
-        down=threads // across,
+        down=rows if by_rows else threads // across,
         across=across,
         vector=vector,
         dtype=dtype,
         bits=vector * width * 8,
     )
     return s.spreads[key]
+
+
+def _by_rows(s: TaskState, shape: Shape) -> bool:
+    """Whether each thread holds a row: as tensor memory has it, in tasks that move it."""
+    return len(shape) == 2 and shape[0] == s.threads and moves_tmem(s.task, s.builder.kernel)
 
 
 def _tile_of_width(s: TaskState, w: Work, cols: int) -> Spread | None:
@@ -179,13 +186,13 @@ def _vector(s: TaskState, ref: Ref, width: int, *, whole: bool) -> int:
     start: Expr = last.start if isinstance(last, Slice) else Const(0)
     extent = s.builder.kernel.tensors[ref.name].shape[-1]
     while vector > 1 and not (
-        canonical(start, s.scope.env).multiple_of(vector) and (not whole or _multiple(s, extent, vector))
+        canonical(start, s.scope.env).multiple_of(vector) and (not whole or is_multiple(s, extent, vector))
     ):
         vector //= 2
     return vector
 
 
-def _multiple(s: TaskState, e: Expr, n: int) -> bool:
+def is_multiple(s: TaskState, e: Expr, n: int) -> bool:
     """Whether a value is a multiple of n, by its form or by `launch.assume`: `N % 8 == 0`."""
     form = canonical(e, s.scope.env)
     if form.multiple_of(n):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsgen.lower import bodies, maps, pipelines, tile_maps, tiles, tma
+from tsgen.lower import bodies, maps, pipelines, tile_maps, tiles, tma, tmem, umma
 from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
 from tsgen.lower.cp_async import cp_async_load
@@ -12,6 +12,7 @@ from tsgen.lower.peers import peer_store
 from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import py_factor
+from tsgen.lower.queue_steps import queue_step
 from tsgen.lower.rings import ring
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Placed
@@ -24,7 +25,7 @@ def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
         case "pipeline" | "group":
             return pipelines.step(s, c)
         case "queue":
-            return []  # the loop over tiles is the queue
+            return queue_step(s, c)
         case "barrier":
             return [_barrier(s, c)]
         case "pdl":
@@ -69,10 +70,11 @@ def _completion(s: TaskState, c: CallStep) -> Statement:
         ("bulk", "wait_group"): f"cute.arch.cp_async_bulk_wait_group({n})",
         ("bulk", "wait_group_read"): f"cute.arch.cp_async_bulk_wait_group({n}, read=True)",
         ("cp_async", "wait_group"): f"cute.arch.cp_async_wait_group({n})",
+        ("tcgen05", "wait_ld"): "cute.arch.fence_view_async_tmem_load()",
+        ("tcgen05", "wait_st"): "cute.arch.fence_view_async_tmem_store()",
     }.get((c.target, c.method))
     if call is None:
         refuse(f"the step `{c.text}` on {s.builder.kernel.target}", c.span)
-    s.builder.needs.update({"warpgroup"} if c.target == "wgmma" else ())
     return Statement("ops/completion", {"call": call, "lead": s.lead_warp if c.target == "bulk" else None}, s.note(c))
 
 
@@ -118,6 +120,17 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
             init = bound.args["init"]
             assert isinstance(init, Placed)
             return [wgmma(s, bound, c, init.expr, stages)]
+        case "tcgen05_mma":
+            at_stage = {}
+            for which, ref in umma.operands(bound).items():
+                at = stage(s, ref.resource or "", w)
+                if at is not None:
+                    at_stage[which] = at
+            init = bound.args["init"]
+            assert isinstance(init, Placed)
+            return [umma.tcgen05_mma(s, bound, c, init.expr, at_stage)]
+        case "tmem_load":
+            return tmem.tmem_load(s, bound, c)
         case "map" if tile_maps.is_tile_map(s, w):
             return tile_maps.lower_map(s, w, c)
         case "map":

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tsgen.lower import elements, pipelines
+from tsgen.lower import budgets, elements, pipelines, tmem
 from tsgen.lower.context import Builder, TaskState, Used
 from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.mma import fragment
 from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope
-from tsgen.lower.queue import TileCoord
+from tsgen.lower.queue import TileCoord, tile_numbers
 from tsgen.lower.schedule import TileValues, lower_steps
+from tsgen.lower.tmem_works import cta_group
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Binary, Const, Ref
 from tsgen.model.kernel import Task
@@ -25,14 +26,21 @@ def lower_task(
     s = task_state(b, task, base, extents)
     body = lower_steps(s, task.schedule.steps, TileValues(s, coord))
     body += pipelines.drain(s)
-    prelude = list(s.prelude.values())
-    header = list(indices(s, [*prelude, *body]))
+    entry, end = tmem.enter(s), tmem.leave(s)
+    numbers = tile_numbers(b, coord, extents) if coord is not None and tmem.used(b) else []
+    inside = [*(numbers if mentions(body, "cluster") else []), *s.prelude.values(), *body]
+    header = list(indices(s, [*entry, *inside, *end]))
+    if task.cta is not None:
+        note = b.note(task.spans["cta"].line if "cta" in task.spans else task.span.line, f"cta: {task.cta}")
+        inside = [Statement("blocks/if", {"condition": _in_cta(b, task)}, note, tuple(inside))]
+    alone = not budgets.sharing(b, task)
+    padded = alone and bool(b.derived.padding.get(task.name))
     code = TaskCode(
         title=_title(b, task),
-        outer=_condition(b, task, padding=True),
-        inner=_condition(b, task, padding=False) if b.derived.padding.get(task.name) else None,
-        registers=_registers(b, task),
-        body=(*header, *prelude, *body),
+        outer=_condition(b, task, padding=padded),
+        inner=_condition(b, task, padding=False) if padded else None,
+        registers=budgets.call(b, task) if alone else None,
+        body=(*header, *entry, *inside, *end),
     )
     return code, s.used
 
@@ -92,22 +100,15 @@ def _condition(b: Builder, task: Task, *, padding: bool) -> str | None:
     first, last = warps[0], warps[-1]
     if warps != list(range(first, last + 1)):
         refuse(f"task `{task.name}` on warps that do not lie side by side", task.span)
-    if first == last:
-        return f"warp_idx == {first}"
-    if first == 0:
-        return f"warp_idx < {last + 1}"
-    if last == b.derived.block_warps - 1:
-        return f"warp_idx >= {first}"
-    return f"warp_idx >= {first} and warp_idx < {last + 1}"
+    return budgets.in_warps(b, first, last)
 
 
-def _registers(b: Builder, task: Task) -> str | None:
-    n = task.instances[0].num_registers
-    if n is None:
-        return None
-    if any(i.num_registers != n for i in task.instances):
-        refuse(f"different register counts in the instances of `{task.name}`", task.span)
-    return f"cute.arch.setmaxregister_{'increase' if n > b.derived.launch_registers else 'decrease'}({n})"
+def _in_cta(b: Builder, task: Task) -> str:
+    """The condition that picks the CTAs of a cluster that perform a task's steps."""
+    if isinstance(task.cta, int):
+        return f"cta_rank == {task.cta}"
+    group = cta_group(b.kernel)
+    return f"cta_rank % {group} == 0" if b.cluster_ctas > group else "cta_rank == 0"
 
 
 def indices(s: TaskState, body: list[Statement]) -> Iterator[Statement]:

@@ -22,6 +22,7 @@ from tsgen.lower.spread import field_spread
 from tsgen.lower.tile_copies import read_tile
 from tsgen.lower.tile_rows import Line, is_row, reduction, row_element
 from tsgen.lower.tokens import ScalarToken, Spread, TileToken
+from tsgen.lower.vectors import vector_load
 from tsgen.model.algebra import prune, substitute
 from tsgen.model.expr import Call, Expr, Index, Name, Ref, text, walk
 from tsgen.model.kernel import Field, Work
@@ -45,6 +46,7 @@ class TileFunction:
     words: dict[str, str] = field(default_factory=dict)  # parameter of a tile -> dtype
     temporaries: dict[str, Leaf] = field(default_factory=dict)
     vectors: dict[str, int] = field(default_factory=dict)  # parameters that are one row for all rows: rank of the tile
+    loaded: dict[str, str] = field(default_factory=dict)  # vectors of tensors, loaded for each repetition: their text
     typed: set[str] = field(default_factory=set)  # parameters that are registers of row fields
     lines: list[Line] = field(default_factory=list)
     reduced: dict[str, Leaf] = field(default_factory=dict)  # reductions of the statement at hand
@@ -208,6 +210,9 @@ def _tensor_element(f: TileFunction, ref: Ref) -> Leaf:
     tensor = b.kernel.tensors[ref.name]
     p = f.printer()
     name = f.param(ref.name, b.tensor(ref.name))
+    vector = vector_load(f, ref, name)
+    if vector is not None:
+        return replace(as_number(f"{vector}[e]", b.dtype_word(tensor.dtype)), shape="col")
     indices: list[str] = []
     shape: Shape = "scalar"
     for w, extent in zip(ref.window or (), tensor.shape, strict=True):
@@ -267,21 +272,28 @@ def _nest(f: TileFunction) -> Iterable[str]:
     if "row" in said:
         yield f"{pad}row = {x.row(f.i)}"
     inside = False
-    for shape, line in f.lines:
+    for n, (shape, line) in enumerate(f.lines):
         if shape == "row":
             yield f"{pad}{line}"
         elif shape != "scalar":
             if not inside:
-                yield from _columns(f, x, pad, "col" in said)
+                yield from _columns(f, x, pad, "col" in said, _run(f, n))
             yield f"{pad}{'        ' if f.j != '0' else '    '}{line}"
         inside = shape in ("tile", "col") or (inside and shape == "scalar")
 
 
-def _columns(f: TileFunction, x: Spread, pad: str, numbered: bool) -> Iterable[str]:
-    """The heads of the loops over the elements of a row."""
+def _run(f: TileFunction, start: int) -> str:
+    """The statements of elements from one on, up to the next of a row."""
+    end = next((i for i, (shape, _) in enumerate(f.lines[start:], start) if shape == "row"), len(f.lines))
+    return "\n".join(line for _, line in f.lines[start:end])
+
+
+def _columns(f: TileFunction, x: Spread, pad: str, numbered: bool, run: str) -> Iterable[str]:
+    """The heads of the loops over the elements of a row; vectors that the statements read are loaded between them."""
     if f.j != "0":
         yield f"{pad}for j in cutlass.range_constexpr({x.reps[1]}):"
         pad += "    "
+    yield from (f"{pad}{name} = {text}" for name, text in f.loaded.items() if re.search(rf"\b{name}\[", run))
     yield f"{pad}for e in cutlass.range_constexpr({x.vector}):"
     if numbered:
         yield f"{pad}    col = {x.column(f.j)} + e"

@@ -19,9 +19,10 @@ from tsgen.model.expr import names as free_names
 from tsgen.model.kernel import CopyArg, Work
 from tsgen.model.ops import copies
 from tsgen.model.steps import CallStep
+from tsgen.model.targets import TARGETS
 
 BOX = 256  # elements that a TMA box has in each dimension at most
-LOAD, SHARED_LOAD, STORE = "CopyBulkTensorTileG2SOp", "CopyBulkTensorTileG2SMulticastOp", "CopyBulkTensorTileS2GOp"
+LOAD, SHARED_LOAD, STORE = "CopyBulkTensorTileG2SOp", "CopyBulkTensorTileG2SMulticastOp", "CopyBulkTensorTileS2GOp()"
 
 
 def _dimensions(b: Builder, ref: Ref) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -100,10 +101,9 @@ def _map(
     elif part.at is not None:
         order = ", ".join(str(i) for i in range(len(part.box)))
         shape = ", ".join(part.box)
-        kind = f"warpgroup.SmemLayoutAtomKind.K_SW{field.swizzle}"
-        layout = (
-            f"cute.tile_to_shape(warpgroup.make_smem_layout_atom({kind}, {field.dtype}), ({shape}), order=({order}))"
-        )
+        module = TARGETS[b.kernel.target].layouts
+        atom = f"{module}.make_smem_layout_atom({module}.SmemLayoutAtomKind.K_SW{field.swizzle}, {field.dtype})"
+        layout = f"cute.tile_to_shape({atom}, ({shape}), order=({order}))"
     chunk = _divided(b, tensor, modes, part, field)
     divided = None if chunk is None else (len(part.box) - 1, chunk)
     box = part.box if chunk is None else (*part.box[:-1], f"({chunk}, {_factor(part.box[-1])} // {chunk})")
@@ -208,7 +208,10 @@ def _load_copy(s: TaskState, work: Work, c: CopyArg, stage: str) -> Mapping[str,
         multicast, cta, mask = _multicast(s, c.multicast)
         if multicast is not None:
             peers = f"cute.make_layout({multicast})"
-    m = _map(b, source.name, (*box, *picked), part, field, SHARED_LOAD if multicast else LOAD, multicast)
+    # the bytes of a pair of CTAs are counted by its leader
+    group = "tcgen05.CtaGroup.TWO" if work.owner in b.derived.pairs else ""
+    op = f"{SHARED_LOAD if multicast else LOAD}({group})"
+    m = _map(b, source.name, (*box, *picked), part, field, op, multicast)
     wish = f"{work.name}_{source.name}"
     place = _place(s, source, box, picked, placed)
     smem, gmem = _partition(s, wish, m, field, part, cta, peers, place, b.note(c.span.line, f"boxes of {source.name}"))

@@ -38,6 +38,8 @@ class Spread:
 
     def column(self, j: str) -> str:
         """First column of a repetition's vector, as Python."""
+        if self.across == 1:
+            return j if self.vector == 1 or j == "0" else f"{j} * {self.vector}"
         column = self.index if self.down == 1 else f"{self.index} % {self.across}"
         if j != "0":
             column = f"{j} * {self.across} + {column}"

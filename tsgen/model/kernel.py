@@ -20,6 +20,8 @@ from tsgen.model.steps import Schedule
 
 Time = Literal["compile", "launch", "tile", "step"]
 SymbolKind = Literal["param", "dim", "scalar", "axis", "let", "tensor", "resource", "group", "builtin"]
+Scheduler = Literal["static_persistent", "clc_dynamic"]
+SCHEDULERS: tuple[Scheduler, ...] = ("static_persistent", "clc_dynamic")
 ResourceKind = Literal["smem", "tmem", "rmem", "work_queue", "barrier", "pdl"]
 Role = Literal["producer", "consumer"]
 
@@ -172,7 +174,7 @@ class RasterAxis:
 class Queue:
     """A work queue: `raster` names every tile axis, fastest first."""
 
-    scheduler: Literal["static_persistent", "clc_dynamic"]
+    scheduler: Scheduler
     raster: tuple[RasterAxis, ...]
     swizzle: int
     swizzle_expr: Expr

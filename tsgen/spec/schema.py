@@ -189,7 +189,10 @@ def _resource() -> Schema:
     pipeline = defined("pipeline", "A ring of stages, guarded by mbarriers.")
     memory: dict[str, Schema] = {"storage": storage, "pipeline": pipeline, "work": _works()}
     queue: dict[str, Schema] = {
-        "scheduler": word(("static_persistent", "clc_dynamic"), "Who hands out the tiles: arithmetic or hardware."),
+        "scheduler": text(
+            "Who hands out the tiles: arithmetic (`static_persistent`) or hardware (`clc_dynamic`).",
+            "`static_persistent`, `clc_dynamic` or an expression that gives one",
+        ),
         "raster": {
             "title": "a list of axes, or an expression that gives one",
             "description": "Axes, fastest first; `-m` runs backwards.",

@@ -81,6 +81,9 @@ def _key(flow: Flow, x: Instruction) -> str | None:
         return f"setmaxnreg.{parts[1]}(n={number(0)})"
     if kind in ("griddepcontrol", "fence", "membar"):
         return x.op
+    if kind in ("tcgen05", "clusterlaunchcontrol"):
+        columns = f"(columns={number(1)})" if parts[1] in ("alloc", "dealloc") else ""
+        return ".".join(parts) + columns
     if kind in ("bar", "barrier"):
         if "warp" in parts or "cluster" in parts:
             return x.op

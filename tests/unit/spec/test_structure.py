@@ -222,6 +222,15 @@ def test_one_broken_work_gives_no_findings_at_its_calls(tmp_path: Path) -> None:
     assert (found.code, found.message) == ("TS130", "unknown name `tt`")
 
 
+def test_a_scheduler_may_be_an_expression_over_params(tmp_path: Path) -> None:
+    """The ring of answers is there where the hardware answers; a word that is no scheduler has no value."""
+    accepted(
+        tmp_path, "copy_skip_tiles", ("scheduler: static_persistent", 'scheduler: "static_persistent if 1 else x"')
+    )
+    found = refused(tmp_path, "copy_skip_tiles", ("scheduler: static_persistent", "scheduler: 1 + 1"))
+    assert found.code == "TS113" and "`static_persistent` or `clc_dynamic` is wanted" in found.message
+
+
 def test_integers_may_be_written_as_whole_floats_but_not_as_halves(tmp_path: Path) -> None:
     accepted(tmp_path, "copy_tma", ("stages: 4}", "stages: 16 / 4}"))
     found = refused(tmp_path, "copy_tma", ("stages: 4}", "stages: 9 / 2}"))

@@ -8,18 +8,20 @@ from typing import Literal, cast
 
 from tsgen.diagnostics import Related, Span
 from tsgen.model.algebra import prune
-from tsgen.model.expr import Const, Expr, Ref, text
-from tsgen.model.kernel import Field, Pipeline, Queue, Resource, ResourceKind, Symbol, Work
+from tsgen.model.expr import Const, Expr, IfElse, Name, Ref, text
+from tsgen.model.kernel import SCHEDULERS, Field, Pipeline, Queue, Resource, ResourceKind, Scheduler, Symbol, Work
 from tsgen.model.methods import ENGINES
 from tsgen.model.ops import SM100
 from tsgen.model.pipelines import PIPELINES
 from tsgen.spec import rules_names, rules_parts
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node
-from tsgen.spec.resolve.context import Context, Head, mapping, string
+from tsgen.spec.parse import parse_expr
+from tsgen.spec.resolve.context import Context, Head, mapping, show, string
 from tsgen.spec.resolve.raster import resolve_raster
 from tsgen.spec.resolve.refs import Scope, bind_ref
 from tsgen.spec.resolve.tensors import dtype_of
+from tsgen.spec.rules_expr import expression_value
 
 MAX_STAGES = 1024
 
@@ -57,6 +59,8 @@ def _head(ctx: Context, name: str, span: Span, node: MapNode) -> None:
         with ctx.catching():
             fields[field] = () if shape is None else tuple(_dim(ctx, n) for n in cast(ListNode, shape).items)
     pipelined = node.get("pipeline") is not None
+    if kind == "work_queue" and pipelined:  # the ring of answers, where the hardware answers
+        pipelined = _scheduler(ctx, node) == "clc_dynamic"
     ctx.resources[name] = Head(name, kind, ctx.each(node), fields, frozenset(absent), pipelined, node, span)
 
 
@@ -121,7 +125,7 @@ def resolve_resource(ctx: Context, head: Head, works: Mapping[str, Work]) -> Res
             with ctx.catching():
                 fields[name] = _field(ctx, head, name, span, mapping(spec))
     pipeline = None
-    if (p := node.get("pipeline")) is not None:
+    if head.pipelined and (p := node.get("pipeline")) is not None:
         pipeline = resolve_pipeline(ctx, mapping(p), head.kind, node.key_span("pipeline"))
     queue = _queue(ctx, node, pipeline) if head.kind == "work_queue" else None
     threads = None if (n := node.get("threads")) is None else ctx.integer(n, low=1)
@@ -235,13 +239,27 @@ def _strides(ctx: Context, node: MapNode, stages: int) -> tuple[int, int, int, i
     return cast(tuple[int, int, int, int], found)
 
 
+def _scheduler(ctx: Context, node: MapNode) -> Scheduler:
+    """The scheduler of a queue: a word, or an expression that gives one. Raises SpecError."""
+    written = node.get("scheduler")
+    assert written is not None
+    e = parse_expr(string(written), written.span)
+    while isinstance(e, IfElse):
+        e = e.then if ctx.value(ctx.words_in(e.condition), written.span) else e.other
+    word = e.id if isinstance(e, Name) and e.id in SCHEDULERS else ctx.value(ctx.words_in(e), written.span)
+    if word not in SCHEDULERS:
+        reason = f"it is {show(word)}, `static_persistent` or `clc_dynamic` is wanted"
+        raise SpecError(expression_value(string(written), reason, written.span))
+    return word
+
+
 def _queue(ctx: Context, node: MapNode, pipeline: Pipeline | None) -> Queue:
-    scheduler = cast(Literal["static_persistent", "clc_dynamic"], string(node.get("scheduler")))
+    scheduler = _scheduler(ctx, node)
     if scheduler == "clc_dynamic" and ctx.target not in SM100:
         ctx.add(rules_parts.needs_target("`clc_dynamic`", SM100, ctx.target, node.key_span("scheduler")))
-    if (scheduler == "clc_dynamic") != (pipeline is not None):
-        place = node.key_span("pipeline" if pipeline is not None else "scheduler")
-        ctx.add(rules_parts.queue_pipeline(scheduler, place))
+    needless = string(node.get("scheduler")) == "static_persistent" and node.get("pipeline") is not None
+    if needless or (scheduler == "clc_dynamic" and pipeline is None):
+        ctx.add(rules_parts.queue_pipeline(scheduler, node.key_span("pipeline" if needless else "scheduler")))
     swizzle = node.get("swizzle")
     serpentine = (n := node.get("serpentine")) is not None and ctx.boolean(n)
     return Queue(

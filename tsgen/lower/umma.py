@@ -1,0 +1,152 @@
+"""tcgen05.mma: tiled MMAs, operands as descriptors of shared memory, accumulators in tensor memory, and the call."""
+
+from __future__ import annotations
+
+from tsgen.frozen import frozen
+from tsgen.lower import tmem
+from tsgen.lower.context import TaskState
+from tsgen.lower.errors import refuse
+from tsgen.lower.mma import init_text, ref_of
+from tsgen.lower.program import Mma, Statement, assign
+from tsgen.lower.pyexpr import Scope, py, py_factor
+from tsgen.lower.smem import slot, smem_field, tile_rank
+from tsgen.model.dtypes import DTYPES
+from tsgen.model.expr import Expr, Placed, Ref
+from tsgen.model.kernel import Field, Work
+from tsgen.model.steps import CallStep
+
+
+@frozen
+class Kind:
+    """An instruction for operands of some dtypes: the DSL's class, and elements of k in one instruction."""
+
+    op: str
+    dtypes: tuple[str, ...]
+    k: int
+
+
+KINDS = (Kind("MmaF16BF16Op", ("f16", "bf16"), 16), Kind("MmaFP8Op", ("f8e4m3", "f8e5m2"), 32))
+
+
+def tcgen05_mma(s: TaskState, w: Work, step: CallStep, init: Expr, stages: dict[str, str]) -> Statement:
+    """One product over a stage: c (+)= a bᵀ. `stages` has the stage that each pipelined operand's resource is at."""
+    b = s.builder
+    m = _tiled(s, w)
+    c, _ = ref_of(w, "c")
+    values = {
+        "mma": m.name,
+        "acc": f"{_accumulator(s, w, m, b.field(c))}[None, None, None, {stages.get('c', '0')}]",
+        "a": _operand(s, w, m, "a", stages.get("a")),
+        "b": _operand(s, w, m, "b", stages.get("b")),
+        "init": init_text(s, init),
+    }
+    b.functions.setdefault("mma", Statement("functions/umma"))
+    return Statement("ops/umma", values, s.note(step))
+
+
+def _extents(s: TaskState, w: Work) -> tuple[str, str, str]:
+    """M, N and K of the work's tile over all CTAs of its group, as Python."""
+    b = s.builder
+    constants = Scope(b.kernel.env, b.constants)
+    a, c = ref_of(w, "a")[0], ref_of(w, "c")[0]
+    rows, n = b.field(c).dims[-2], py(b.field(c).dims[-1], constants)
+    k = py(b.field(a).dims[-2 if a.transposed else -1], constants)
+    m = py(rows, constants) if _group(w) == 1 else f"{_group(w)} * {py_factor(rows, constants)}"
+    return m, n, k
+
+
+def _group(w: Work) -> int:
+    group = w.args.get("cta_group", 1)
+    assert isinstance(group, int)
+    return group
+
+
+def _tiled(s: TaskState, w: Work) -> Mma:
+    """The tiled MMA of a work, made once for works with the same operands."""
+    b = s.builder
+    a, a_placed = ref_of(w, "a")
+    bb, b_placed = ref_of(w, "b")
+    c, c_placed = ref_of(w, "c")
+    af, bf, cf = b.field(a), b.field(bb), b.field(c)
+    words = b.dtype_word(af.dtype), b.dtype_word(bf.dtype)
+    kind = next((x for x in KINDS if words[0] in x.dtypes), None)
+    if kind is None or words[0] != words[1]:
+        known = ", ".join(x for k in KINDS for x in k.dtypes)
+        refuse(f"tcgen05_mma on {words[0]} and {words[1]}", a_placed.span, f"both operands are of one of {known}")
+    if b.dtype_word(cf.dtype) != "f32":
+        refuse(f"a tcgen05_mma accumulator of {b.dtype_word(cf.dtype)}", c_placed.span, "use f32")
+    rows, columns = cf.shape[-2:]
+    if rows != tmem.ROWS or columns % 16 or not 16 <= columns <= 256:
+        what = f"a tcgen05_mma tile of {rows}x{columns} in each CTA"
+        refuse(what, c_placed.span, "128 rows, and columns a multiple of 16, at most 256")
+    for x, p in ((af, a_placed), (bf, b_placed)):
+        if any(n % (128 // _bits(s, x)) for n in x.shape[-1:]):
+            refuse(f"an MMA operand with rows of {x.shape[-1]} elements", p.span, "rows are multiples of 16 bytes")
+    m, n, _ = _extents(s, w)
+    source = "TMEM" if b.kind(a) == "tmem" else "SMEM"
+    majors = ["MN" if r.transposed else "K" for r in (a, bb)]
+    key = ("umma", kind.op, b.dtype(af.dtype), m, n, source, *majors, _group(w))
+    if key not in b.mmas:
+        alone = sum(x.op == "tcgen05_mma" for r in b.kernel.resources.values() for x in r.works.values()) == 1
+        name = b.names.new("tiled_mma" if alone else f"{w.name}_mma")
+        values = {
+            "name": name,
+            "op": kind.op,
+            "dtype": b.dtype(af.dtype),
+            "m": m,
+            "n": n,
+            "k": kind.k,
+            "group": "TWO" if _group(w) == 2 else "ONE",
+            "a_source": source,
+            "majors": majors,
+        }
+        b.mmas[key] = Mma(name, Statement("setup/umma", values))
+    return b.mmas[key]
+
+
+def _bits(s: TaskState, field: Field) -> int:
+    return DTYPES[s.builder.dtype_word(field.dtype)].bits
+
+
+def _accumulator(s: TaskState, w: Work, m: Mma, field: Field) -> str:
+    """The accumulator as the MMA sees it: ((rows, columns), 1, 1, stages)."""
+    b = s.builder
+    key = ("accumulator", field.owner, field.name, m.name)
+    if key not in s.prelude:
+        rows, columns, _ = _extents(s, w)
+        shape = f"cute.append({m.name}.partition_shape_C(({rows}, {columns})), {tmem.stages_of(b, field)})"
+        text = f"cute.make_tensor({tmem.base(s, field)}, {m.name}.make_fragment_C({shape}).layout)"
+        name = s.names.new(f"{field.owner}_{field.name}")
+        s.prelude[key] = assign(name, text, b.note(field.span.line, f"{field.owner}.{field.name}"))
+    return str(s.prelude[key].values["name"])
+
+
+def _operand(s: TaskState, w: Work, m: Mma, which: str, stage: str | None) -> str:
+    """An operand at its stage: descriptors of the field in shared memory."""
+    b = s.builder
+    ref, placed = ref_of(w, which)
+    if b.kind(ref) != "smem":
+        refuse(f"a tcgen05_mma operand in {b.kind(ref)}", placed.span)
+    if ref.window is not None:
+        refuse("a window of an MMA operand", placed.span, "an operand is a whole stage of a field")
+    plain = Ref(ref.resource, ref.instance, ref.name, None)
+    field, shared = b.field(ref), smem_field(b, ref)
+    key = ("operand", which, shared.name, m.name, ref.transposed)
+    if key not in s.prelude:
+        rows, columns, k = _extents(s, w)
+        side = which.upper()
+        shape = f"{m.name}.partition_shape_{side}(({rows if which == 'a' else columns}, {k}))"
+        swizzle = b.derived.swizzles[(field.owner, field.name)]
+        if not swizzle:
+            refuse(f"an MMA operand without a swizzle, `{field.owner}.{field.name}`", field.span)
+        atom = f"tcgen05.SmemLayoutAtomKind.{'MN' if ref.transposed else 'K'}_SW{swizzle}"
+        order = "(2, 1, 3)" if ref.transposed else "(1, 2, 3)"  # the atoms of a row tile lie one after another
+        view = f"mma_operand({shared.name}, {atom}, {shape}, {shared.shape[tile_rank(field)]}, {order})"
+        b.functions.setdefault("mma_operand", Statement("functions/umma_operand"))
+        s.prelude[key] = assign(s.names.new(f"{w.name}_{which}"), f"{m.name}.make_fragment_{side}({view})")
+    return f"{s.prelude[key].values['name']}[None, None, None, {slot(b, plain, stage, s.scope)}]"
+
+
+def operands(w: Work) -> dict[str, Ref]:
+    """The references of a work to what is pipelined."""
+    return {k: p.expr for k in ("a", "b", "c") if isinstance(p := w.args[k], Placed) and isinstance(p.expr, Ref)}
