@@ -10,7 +10,6 @@ from tsgen import __version__
 from tsgen.derive.model import Derived
 from tsgen.lower import chain, host
 from tsgen.lower.context import DSL_TYPES, Builder, Used
-from tsgen.lower.errors import refuse
 from tsgen.lower.interface import DTypeChoice
 from tsgen.lower.launch import lower_launch
 from tsgen.lower.mentions import mentions
@@ -27,9 +26,6 @@ from tsgen.model.expr import Name, names
 from tsgen.model.expr import text as expression_text
 from tsgen.model.kernel import Program
 
-TARGETS = ("sm_90a",)
-
-
 # What runs on the GPU: the kernel's setup, and the code of its tasks where each has its own branch.
 DeviceCode = Callable[[Builder, dict[str, str], dict[str, str]], tuple[list[Statement], list[TaskCode]]]
 
@@ -43,8 +39,6 @@ def lower(program: Program, derived: Sequence[Derived], device: DeviceCode | Non
     source = PurePath(program.path).name
     builders, kernels = [], list[KernelCode]()
     for kernel, d in zip(program.kernels, derived, strict=True):
-        if kernel.target not in TARGETS:
-            refuse(f"target {kernel.target}", kernel.spans.get("target", kernel.span))
         b = Builder(simplified(kernel), d, source, Namer(_taken(kernels)), prefix=f"{kernel.name}_" if chained else "")
         kernels.append(_kernel_code(b, {c.name for k in kernels for c in k.tables}, device or _cute))
         builders.append(b)

@@ -13,15 +13,12 @@ from tsgen.diagnostics.model import Span
 from tsgen.frozen import frozen
 from tsgen.model.expr import Call, Expr, Placed, Ref, children
 from tsgen.model.kernel import Assign, CopyArg, Work
+from tsgen.model.targets import ALL, SM90, SM100
 
 Engine = Literal["generic", "tx", "bulk", "cp_async", "wgmma", "tcgen05", "tcgen05_ld", "tcgen05_st"]
 Issue = Literal["threads", "warpgroup", "elected"]
 Place = Literal["own", "smem", "rmem", "tmem", "tensor"]
 ParamKind = Literal["ref", "value", "condition", "copies", "assigns", "axis", "word", "int", "result_or_ref"]
-
-SM90: tuple[str, ...] = ("sm_90a",)
-SM100: tuple[str, ...] = ("sm_100a", "sm_103a")
-ALL: tuple[str, ...] = ("sm_90a", "sm_100a", "sm_103a", "sm_120a")
 
 
 @frozen

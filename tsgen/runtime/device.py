@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
+from tsgen.model.targets import TARGETS
 from tsgen.runtime.errors import NEEDS_TORCH, CannotRun
-
-CAPABILITY = {"sm_90a": (9, 0), "sm_100a": (10, 0), "sm_103a": (10, 3), "sm_120a": (12, 0)}  # of each target
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,10 @@ def find_device(target: str) -> Device:
     if not torch.cuda.is_available():
         raise CannotRun(
             "no GPU: running a kernel needs one of compute capability "
-            f"{_dotted(CAPABILITY[target])} and a driver that PyTorch {torch.__version__} works with",
+            f"{_dotted(TARGETS[target].capability)} and a driver that PyTorch {torch.__version__} works with",
             "`tsgen check` and `tsgen build --compile` need none",
         )
-    have, want = torch.cuda.get_device_capability(), CAPABILITY[target]
+    have, want = torch.cuda.get_device_capability(), TARGETS[target].capability
     name = torch.cuda.get_device_name()
     if tuple(have) != want:
         raise CannotRun(

@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import cache
 
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.ops import ALL, OPS, Op, OpParam
+from tsgen.model.ops import OPS, Op, OpParam
 from tsgen.model.pipelines import PIPELINES, SIGNALING
+from tsgen.model.targets import ALL
 from tsgen.spec.schema_forms import (
     Schema,
     condition,

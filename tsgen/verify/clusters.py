@@ -8,7 +8,9 @@ from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses, cluster_size
 from tsgen.diagnostics import Finding, Related, check
 from tsgen.model.kernel import Kernel
+from tsgen.model.ops import copies
 from tsgen.model.steps import calls
+from tsgen.model.targets import TARGETS
 
 PORTABLE = 8
 
@@ -88,4 +90,23 @@ def pair_leader(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Findin
                 break
 
 
+@check("TS713", "slow-multicast", "warning")
+def slow_multicast(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A box is loaded into several CTAs on a target whose TMA cannot do that at the price of one.
+
+    GeForce cards (sm_120a) have clusters and take the instruction, but nothing of it in hardware: PTX warns that it may
+    be much slower there, and CUTLASS builds its kernels for them without clusters.
+    """
+    shared = {a.name for a in kernel.launch.axes if a.cluster > 1}
+    if TARGETS[kernel.target].multicast:
+        return
+    for resource in kernel.resources.values():
+        for work in resource.works.values():
+            for c in copies(work) if work.op == "tma_load" else ():
+                if c.multicast in shared:
+                    what = f"multicast along `{c.multicast}` is slow on `{kernel.target}`: its hardware has none"
+                    yield Finding(what, c.span, "leave `multicast` out there: each CTA then loads its own copy")
+
+
 CAUSES = (clusters_too_large, launch_without_wait, pair_in_cluster, pair_leader)  # cannot run, or would stumble
+CHECKS = (slow_multicast,)

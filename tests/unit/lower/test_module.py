@@ -108,6 +108,7 @@ def test_what_is_not_emitted_is_named(tmp_path: Path) -> None:
     with pytest.raises(Unsupported) as e:
         module(tmp_path, "tests/language/sm100_gemm.yaml")
     assert e.value.diagnostic.code == "TS801" and "sm_100a" in e.value.diagnostic.message
+    assert "tma_umma" in e.value.diagnostic.message and e.value.diagnostic.span.line > 1
 
 
 def test_elements_inside_by_the_loop_are_not_clamped(tmp_path: Path) -> None:
