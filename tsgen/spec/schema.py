@@ -339,7 +339,7 @@ def _op(op: Op) -> Schema:
 
 def _op_param(p: OpParam) -> Schema:
     match p.kind:
-        case "value":
+        case "value" | "static":
             return value(p.doc)
         case "condition":
             return condition(p.doc)

@@ -61,6 +61,8 @@ class _Reader:
                 return self.ref(op, key, param.places, node)
             case "value":
                 return bind_node(self.ctx, node, replace(self.scope, where=where, tiles=True))
+            case "static":
+                return bind_node(self.ctx, node, replace(self.scope, where=where, time="compile"))
             case "condition":
                 return bind_node(self.ctx, node, replace(self.scope, where=where, tiles=key == "where"))
             case "copies":
