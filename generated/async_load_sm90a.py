@@ -24,7 +24,7 @@ META = {
     "variant": None,
     "params": {"io": "bf16", "tokens": 16, "width": 512, "load_warps": 4, "stages": 4},
     "tsgen": "0.1.0",
-    "spec_sha256": "a938dd4edfa6c223f2086bb000d6722f098e3aa26e00e29a76d94faf29a10521",
+    "spec_sha256": "cbfb1ee6b7febdf1f66e72e7196882392d3c1df0e5ee01dc8e515e48b65d2388",
 }
 
 # async_load.yaml:8 params

@@ -21,7 +21,7 @@ META = {
     "variant": None,
     "params": {"io": "f32", "warps": 4, "width": 128, "spare": 3},
     "tsgen": "0.1.0",
-    "spec_sha256": "f2df1dd4e56dfd94b22f58a833139dd4b1d1b6c0193e84043c4b761e3ead3217",
+    "spec_sha256": "3d564b50521eec9c382cbfa9bd9b400aa4a5b07e1ac0c47d46b0b6ae739d1052",
 }
 
 # copy_skip_tiles.yaml:8 params

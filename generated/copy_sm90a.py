@@ -19,7 +19,7 @@ META = {
     "variant": None,
     "params": {"io": "f32", "warps": 4, "tile": 2048},
     "tsgen": "0.1.0",
-    "spec_sha256": "faff35d99d750cb13cea3c306f208ed3e1b3995afa212f59ebf6860fc9f7f9b0",
+    "spec_sha256": "9111925c34dd7c64e9e2c6c1b143a5b167353acd28b527780b03e39789ccf6f3",
 }
 
 # copy.yaml:6 params

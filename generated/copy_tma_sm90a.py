@@ -22,7 +22,7 @@ META = {
     "variant": None,
     "params": {"io": "f16", "tile_m": 64, "tile_n": 64, "stages": 4},
     "tsgen": "0.1.0",
-    "spec_sha256": "57dac519a4ca15cabe2613b37b072830489c174cae2e89bcf9521c6579981d4d",
+    "spec_sha256": "39f0b64903d2db06aeb7f002a78dcf85f59a71be96aaf9d0e97e349a48d01608",
 }
 
 # copy_tma.yaml:6 params

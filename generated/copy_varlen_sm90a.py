@@ -21,7 +21,7 @@ META = {
     "variant": None,
     "params": {"io": "f32", "warps": 4},
     "tsgen": "0.1.0",
-    "spec_sha256": "a0344cdc375d7b6209ea6151f3bb0cf6d14b8d369e0a22e8c87283f4b9ac0330",
+    "spec_sha256": "3a2e85fad1b1c698cd033c31ff6615a02939ea9a01d5855c47829c931b16368d",
 }
 
 # copy_varlen.yaml:8 params

@@ -138,11 +138,11 @@ def test_an_output_folder_that_cannot_be_written_is_a_message(tmp_path: Path) ->
 
 def test_the_ts_form_lies_beside_the_other(tmp_path: Path) -> None:
     """Both may share a folder: the check of one does not take the other's modules for leftovers."""
-    assert tsgen("build", "specs/copy_tma.yaml", "-o", tmp_path).returncode == 0
-    assert tsgen("build", "specs/copy_tma.yaml", "-o", tmp_path, "--emit", "ts").returncode == 0
-    assert modules(tmp_path) == ["copy_tma_sm90a.py", "copy_tma_sm90a_ts.py"]
+    assert tsgen("build", "specs/copy_cond.yaml", "-o", tmp_path).returncode == 0
+    assert tsgen("build", "specs/copy_cond.yaml", "-o", tmp_path, "--emit", "ts").returncode == 0
+    assert modules(tmp_path) == ["copy_cond_sm90a.py", "copy_cond_sm90a_ts.py"]
     for form in ("cute", "ts"):
-        done = tsgen("build", "specs/copy_tma.yaml", "-o", tmp_path, "--emit", form, "--check")
+        done = tsgen("build", "specs/copy_cond.yaml", "-o", tmp_path, "--emit", form, "--check")
         assert (done.returncode, done.stdout) == (0, "")
 
 

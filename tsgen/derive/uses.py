@@ -149,7 +149,9 @@ def tx_bytes(kernel: Kernel, work: Work, env: Env, warps: int) -> int:
     if work.op == "peer_store":
         value = work.args.get("value")
         assert isinstance(value, Placed)
-        return times * value_bytes(kernel, work, env) * cluster_extent(kernel, peer_axis(work))
+        # what goes to one CTA comes from each of them, once it has gone to all
+        senders = 1 if "peer" in work.args else cluster_extent(kernel, peer_axis(work))
+        return times * value_bytes(kernel, work, env) * senders
     if work.op is None and work.engine == "tx" and work.nbytes is not None:
         n = constant(work.nbytes.expr, env)
         return times * n if isinstance(n, int) else 0
@@ -166,6 +168,13 @@ def value_bytes(kernel: Kernel, work: Work, env: Env) -> int:
 def peer_axis(work: Work) -> str:
     axis = work.args.get("peers")
     return axis if isinstance(axis, str) else str(axis)
+
+
+def one_peer(work: Work, env: Env) -> int | None:
+    """The number along `peers` of the one CTA that a `peer_store` writes to; None if all of them get it."""
+    written = work.args.get("peer")
+    value = constant(written.expr, env) if isinstance(written, Placed) else None
+    return value if isinstance(value, int) else None
 
 
 def cluster_extent(kernel: Kernel, axis: str) -> int:

@@ -94,7 +94,7 @@ def _kernel_code(b: Builder, tables: set[str], device: DeviceCode) -> KernelCode
         args=tuple(args),
         call_args=tuple(_passed(b, a.name) for a in args),
         setup=tuple(setup),
-        groups=budgets.grouped(b, tasks),
+        groups=budgets.grouped(b, tasks) if tasks else (),
         maps=tuple(b.maps.values()),
         mmas=tuple(b.mmas.values()),
         host=host.interface(b, host.nothing_to_do(b)),

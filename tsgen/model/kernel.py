@@ -294,7 +294,7 @@ class Alias:
 @frozen
 class Memory:
     aliases: tuple[Alias, ...] = ()
-    smem_capacity: int = 232448  # bytes a block may have on sm_90 and sm_100
+    smem_capacity: int = 0  # bytes that a block may have: those of the target
     tmem_capacity: int = 512  # columns
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tsgen.frozen import frozen
-from tsgen.model.ops import ALL, SM90, SM100
+from tsgen.model.targets import ALL, SM90, SM100
 
 Receiver = Literal["pipeline", "queue", "barrier", "pdl", "wgmma", "bulk", "cp_async", "tcgen05"]
 Side = Literal["producer", "consumer", "neither"]

@@ -13,15 +13,12 @@ from tsgen.diagnostics.model import Span
 from tsgen.frozen import frozen
 from tsgen.model.expr import Call, Expr, Placed, Ref, children
 from tsgen.model.kernel import Assign, CopyArg, Work
+from tsgen.model.targets import ALL, SM90, SM100
 
 Engine = Literal["generic", "tx", "bulk", "cp_async", "wgmma", "tcgen05", "tcgen05_ld", "tcgen05_st"]
 Issue = Literal["threads", "warpgroup", "elected"]
 Place = Literal["own", "smem", "rmem", "tmem", "tensor"]
-ParamKind = Literal["ref", "value", "condition", "copies", "assigns", "axis", "word", "int", "result_or_ref"]
-
-SM90: tuple[str, ...] = ("sm_90a",)
-SM100: tuple[str, ...] = ("sm_100a", "sm_103a")
-ALL: tuple[str, ...] = ("sm_90a", "sm_100a", "sm_103a", "sm_120a")
+ParamKind = Literal["ref", "value", "static", "condition", "copies", "assigns", "axis", "word", "int", "result_or_ref"]
 
 
 @frozen
@@ -278,11 +275,12 @@ OPS: dict[str, Op] = {
         ),
         Op(
             "peer_store",
-            "Stores a value into the same field of every CTA along a cluster axis.",
+            "Stores a value into the same field of every CTA along a cluster axis, or of one of them.",
             {
                 "value": OpParam("value", "what is written"),
                 "to": OpParam("ref", "own field or window of it", places=("own",)),
                 "peers": OpParam("axis", "the cluster axis"),
+                "peer": OpParam("static", "the number along it of the one CTA that gets it; all without it", False),
             },
             "threads",
             ALL,

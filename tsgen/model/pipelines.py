@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tsgen.model.ops import ALL, SM100
+from tsgen.model.targets import ALL, SM100
 
 Agent = Literal["tma", "async", "umma", "clc", "peer"]
 

@@ -7,11 +7,14 @@ from tsgen.frozen import frozen
 
 @frozen
 class Target:
-    """An architecture that code is generated for."""
+    """An architecture. `multicast`: its TMA writes one box into several CTAs of a cluster at the price of one."""
 
     name: str
     capability: tuple[int, int]  # compute capability
+    smem_bytes: int  # that a block may have (CUDA C++ Programming Guide, technical specifications)
+    wgmma: bool = False
     tcgen05: bool = False  # and with it tensor memory, MMAs of two CTAs
+    multicast: bool = True
 
     @property
     def layouts(self) -> str:
@@ -22,9 +25,12 @@ class Target:
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        Target("sm_90a", (9, 0)),
-        Target("sm_100a", (10, 0), tcgen05=True),
-        Target("sm_103a", (10, 3), tcgen05=True),
-        Target("sm_120a", (12, 0)),
+        Target("sm_90a", (9, 0), 227 * 1024, wgmma=True),
+        Target("sm_100a", (10, 0), 227 * 1024, tcgen05=True),
+        Target("sm_103a", (10, 3), 227 * 1024, tcgen05=True),
+        Target("sm_120a", (12, 0), 99 * 1024, multicast=False),
     )
 }
+ALL: tuple[str, ...] = tuple(TARGETS)
+SM90: tuple[str, ...] = tuple(t.name for t in TARGETS.values() if t.wgmma)
+SM100: tuple[str, ...] = tuple(t.name for t in TARGETS.values() if t.tcgen05)

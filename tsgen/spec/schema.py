@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import cache
 
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.ops import ALL, OPS, Op, OpParam
+from tsgen.model.ops import OPS, Op, OpParam
 from tsgen.model.pipelines import PIPELINES, SIGNALING
+from tsgen.model.targets import ALL
 from tsgen.spec.schema_forms import (
     Schema,
     condition,
@@ -341,7 +342,7 @@ def _op(op: Op) -> Schema:
 
 def _op_param(p: OpParam) -> Schema:
     match p.kind:
-        case "value":
+        case "value" | "static":
             return value(p.doc)
         case "condition":
             return condition(p.doc)

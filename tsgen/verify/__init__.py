@@ -20,7 +20,7 @@ __all__ = ["Proof", "Report", "verify"]
 _CAUSES = tuple(
     c for m in (roles, brackets, groups, counts, nbytes, barriers, clusters, memory, warps) for c in m.CAUSES
 )
-_OTHERS = tuple(c for m in (roles, graph, barriers, memory, warps, registers) for c in m.CHECKS)
+_OTHERS = tuple(c for m in (roles, graph, barriers, clusters, memory, warps, registers) for c in m.CHECKS)
 
 
 def verify(kernel: Kernel, derived: Derived) -> Report:

@@ -114,8 +114,8 @@ class Builder:
         counts = self.derived.arrivals[resource.name]
         transactions = self.derived.tx_bytes[resource.name] > 0
         group = next((g for g in self.kernel.groups.values() if resource.name in g.members), None)
-        first = None if group is None else self.rings.get((group.members[0], index))
-        shared = None if first is None else self.system.rings[first]
+        made = [self.rings[m, index] for m in (group.members if group is not None else ()) if (m, index) in self.rings]
+        shared = self.system.rings[made[0]] if made else None
         mode = group.mode if group is not None else ""
         if shared is not None and mode in ("fork", "fused_merge"):
             full = shared.full

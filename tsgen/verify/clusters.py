@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
-from tsgen.derive.uses import Uses, cluster_size
+from tsgen.derive.unfold import calls as all_calls
+from tsgen.derive.unfold import work_env
+from tsgen.derive.uses import Uses, cluster_extent, cluster_size, one_peer, peer_axis
 from tsgen.diagnostics import Finding, Related, check
 from tsgen.model.kernel import Kernel
-from tsgen.model.steps import calls
+from tsgen.model.ops import copies
+from tsgen.model.steps import CallStep, calls
+from tsgen.model.targets import TARGETS
 
 PORTABLE = 8
 
@@ -88,4 +92,43 @@ def pair_leader(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Findin
                 break
 
 
-CAUSES = (clusters_too_large, launch_without_wait, pair_in_cluster, pair_leader)  # cannot run, or would stumble
+@check("TS713", "slow-multicast", "warning")
+def slow_multicast(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A box is loaded into several CTAs on a target whose TMA cannot do that at the price of one.
+
+    GeForce cards (sm_120a) have clusters and take the instruction, but nothing of it in hardware: PTX warns that it may
+    be much slower there, and CUTLASS builds its kernels for them without clusters.
+    """
+    shared = {a.name for a in kernel.launch.axes if a.cluster > 1}
+    if TARGETS[kernel.target].multicast:
+        return
+    for resource in kernel.resources.values():
+        for work in resource.works.values():
+            for c in copies(work) if work.op == "tma_load" else ():
+                if c.multicast in shared:
+                    what = f"multicast along `{c.multicast}` is slow on `{kernel.target}`: its hardware has none"
+                    yield Finding(what, c.span, "leave `multicast` out there: each CTA then loads its own copy")
+
+
+@check("TS714", "peer-range")
+def peer_range(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A `peer_store` names a CTA that the cluster does not have.
+
+    `peer` counts from 0 along the axis that `peers` names.
+    """
+    for program in uses.programs.values():
+        for node in all_calls(program):
+            step = node.step
+            assert isinstance(step, CallStep)
+            work = kernel.work(step.target, step.method) if step.kind == "work" else None
+            if work is None or work.op != "peer_store":
+                continue
+            peer, extent = one_peer(work, work_env(kernel, node, work)), cluster_extent(kernel, peer_axis(work))
+            if peer is not None and not 0 <= peer < extent:
+                what = f"`peer` of `{step.text}` is {peer}, the cluster has {extent} along `{peer_axis(work)}`"
+                yield Finding(what, work.spans.get("peer", work.span), None, (Related("it is called here", step.span),))
+
+
+# cannot run, or would stumble
+CAUSES = (clusters_too_large, launch_without_wait, pair_in_cluster, pair_leader, peer_range)
+CHECKS = (slow_multicast,)

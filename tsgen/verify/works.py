@@ -9,7 +9,7 @@ from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
 from tsgen.derive.storage import root, stages, window_bytes
 from tsgen.derive.unfold import UNKNOWN, Env, Node, calls, constant, index_of, work_env
-from tsgen.derive.uses import cta_group, peer_axis, tx_bytes
+from tsgen.derive.uses import cta_group, one_peer, peer_axis, tx_bytes, value_bytes
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
 from tsgen.model.expr import Call, IfElse, Placed, Ref, children, names, walk
 from tsgen.model.kernel import Assign, CopyArg, Field, Resource, Work
@@ -289,10 +289,16 @@ class Works:
             if copy is not None and copy.multicast is not None:
                 return self._shares(copy)
         if work.op == "peer_store" and access.mode == "write":
-            return [(c, 0, 1) for c in self.b.along(cta, {peer_axis(work)})]
+            return [(c, 0, 1) for c in self._peers(work, env)]
         if self._joint(work, env) and self._kind(access.ref) in ("smem", "tmem"):
             return [(c, 0, 1) for c in self.b.pair(cta)]
         return [(cta, 0, 1)]
+
+    def _peers(self, work: Work, env: Env) -> tuple[int, ...]:
+        """CTAs that a `peer_store` writes to."""
+        axis, one = peer_axis(work), one_peer(work, env)
+        along = self.b.along(self.agent.cta, {axis})
+        return tuple(c for c in along if one is None or self.b.coordinates(c)[axis] == one)
 
     def _joint(self, work: Work, env: Env) -> bool:
         """Whether the tensor cores of a pair do the work together."""
@@ -323,9 +329,8 @@ class Works:
                     target = self.pipes.pair(work.owner, cta)[0]
                     found[target] = found.get(target, 0) + n // of
         elif work.op == "peer_store":
-            peers = self.b.along(here, {peer_axis(work)})
-            whole = tx_bytes(self.kernel, work, env, 1) // max(1, len(peers))
-            for cta in peers:
+            whole = value_bytes(self.kernel, work, env)
+            for cta in self._peers(work, env):
                 found[cta] = self._own_share(whole)
         else:
             found[here] = tx_bytes(self.kernel, work, env, 1) * share

@@ -54,6 +54,11 @@ def test_copies(tmp_path: Path) -> None:
         ("sm100_gemm_persistent", "ab", 1, 1, 65536),  # the leader counts the bytes of both
         ("sm100_gemm_persistent", "acc", 1, 8, 0),
         ("sm100_gemm_persistent", "tiles", 1, 12, 16),  # schedule 1, mma 1 (leader), load 2, store 8
+        ("sm100_gemm_split_k", "partial", 1, 8, 32768),  # a half of the columns from each of two CTAs
+        ("sm100_group_merge", "ring_a", 128, 1, 0),  # one commit of the MMA for both members
+        ("sm100_group_merge", "res", 1, 4, 32768),
+        ("sm100_group_fork", "a_mma", 1, 1, 16384),  # a_act shares its full barrier,
+        ("sm100_group_fork", "a_act", 1, 4, 16384),  # and is released by the warps that write r
         ("sm100_attention", "s", 1, 4, 0),  # each instance has its own softmax task
         ("sm100_attention", "p", 128, 1, 0),
     ],

@@ -42,8 +42,8 @@ def test_every_spec_resolves_for_every_variant(path: Path) -> None:
         assert result.program is not None and len(result.program.kernels) == len(document.roots)
 
 
-def test_there_are_all_23_sketches() -> None:
-    assert len(list(LANGUAGE.glob("*.yaml"))) == 23
+def test_there_are_all_26_sketches() -> None:
+    assert len(list(LANGUAGE.glob("*.yaml"))) == 26
 
 
 def without_places(value: object) -> object:

@@ -13,7 +13,7 @@ from tsgen.lower.ts.graph import TaskUse, dependencies
 from tsgen.lower.ts.program import HELD, Method, Step, WorkCall, every, line
 from tsgen.lower.ts.queue import queue_class
 from tsgen.lower.ts.rename import renamed, words
-from tsgen.lower.ts.resources import instances
+from tsgen.lower.ts.resources import instances, lane_releases
 from tsgen.lower.ts.tasks import padding_task, task_statements
 from tsgen.lower.ts.walk import Walk
 from tsgen.lower.ts.works import Classes, Finish, tile_values
@@ -165,6 +165,7 @@ def _classes(
             "variables": list(c.variables.values()),
             "held": any(f"{HELD}." in v.dtype for v in c.variables.values()),
             "methods": tuple(_method(m) for m in c.methods),
+            "releases": lane_releases(b, c.owner),
         }
         out.append(Statement("ts/resource", values, c.note))
     for w in walks:

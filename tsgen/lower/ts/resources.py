@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tsgen.derive.arrivals import RELEASE
+from tsgen.lower.clusters import peer_count, peers_axis
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
 from tsgen.lower.positions import CLOSE, OPEN, Side, group_of, is_simple
@@ -14,7 +16,8 @@ from tsgen.lower.ts.walk import Walk
 from tsgen.model.kernel import Pipeline, Resource
 from tsgen.model.steps import calls
 
-_TYPES = {"tma_async": "TmaAsync", "async_async": "AsyncAsync"}
+# a peer_async ring is one of TMA whose bytes come from peers, or, without peers, one of threads
+_TYPES = {"tma": "TmaAsync", "peer": "TmaAsync", "async": "AsyncAsync", "cp_async": "AsyncAsync"}
 _GROUP_MODES = {"merge": "Merge", "fork": "Fork", "fused_merge": "FusedMerge"}
 
 
@@ -22,26 +25,24 @@ def config(b: Builder, r: Resource, walks: Iterable[Walk]) -> list[str]:
     """The arguments of a ring's PipelineConfig."""
     p = r.pipeline
     assert p is not None
-    if p.type not in _TYPES:
-        refuse(f"a pipeline of type {p.type} in TS", p.spans.get("type", p.span), "TS has no such type")
     kind = producer_kind(b, r.name)
     values = _values(b, r, p)
     group = "pipeline.CooperativeGroup(pipeline.Agent.Thread, {})"
     args = [
-        f"pipeline_type=PipelineType.{_TYPES[p.type]}",
+        f"pipeline_type=PipelineType.{_TYPES[kind]}",
         f"num_stages={values['stages']}",
-        f"num_bytes={values['bytes'] or 0}",
+        f"num_bytes={stage_bytes(b, r.name) if kind == 'peer' else values['bytes'] or 0}",
         f"producer_group={group.format(values['full'])}",
-        f"consumer_group={group.format(values['empty'])}",
+        f"consumer_group={group.format(values['empty'] if lane_releases(b, r.name) is None else 1)}",
     ]
-    if "cluster" in values:
-        shape = values["cluster"]
-        assert isinstance(shape, tuple)
-        args.append(f"cta_layout_vmnk=(1, {shape[0]}, {shape[1]}, 1)")
-        args.append(f"mcast_mode_mn={values['multicast']}")
+    cluster = _peers(b, r) if kind == "peer" else values.get("cluster")
+    if cluster is not None:
+        assert isinstance(cluster, tuple)
+        args.append(f"cta_layout_vmnk=(1, {cluster[0]}, {cluster[1]}, 1)")
+        args.append(f"mcast_mode_mn={values.get('multicast', (0, 1))}")
     if kind == "cp_async":
         args.append("async_producer_op=pipeline.PipelineOp.AsyncLoad")
-    if "task_warp_leader" in (p.producer_signaling or ""):
+    if kind == "peer" or "task_warp_leader" in (p.producer_signaling or ""):
         args.append("producer_signaling_threads=SignalingThreads.TaskWarpLeader")
         args.append(f"num_bytes_per_warp_per_cta={_warp_bytes(b, r, p)}")
     tasks = list(walks)
@@ -70,6 +71,18 @@ def _values(b: Builder, r: Resource, p: Pipeline) -> Mapping[str, object]:
     }
 
 
+def _peers(b: Builder, r: Resource) -> tuple[str, str]:
+    """The CTAs that store into each other's stages, as the rows of a cluster: TS releases at all of a column.
+
+    TS has CTAs in the order of their ranks, so those of the cluster must be these.
+    """
+    axis = peers_axis(b, r.name)
+    others = [a for a in b.kernel.launch.axes if a.cluster > 1 and a.name != axis]
+    if axis is None or others:
+        refuse(f"stores of `{r.name}` to a part of the cluster, in TS", r.span)
+    return peer_count(b, axis), "1"
+
+
 def _runs_ahead(walk: Walk, ring: str, side: Side) -> bool:
     """Whether this task opens stages before it has closed those before, or leaves one of the two to another task."""
     b = walk.b
@@ -94,12 +107,19 @@ def _check_lanes(b: Builder, r: Resource, p: Pipeline) -> None:
                 span,
                 "TS counts the steps of all warps of a task once, and finds the two sides out of balance",
             )
-        if "release" in lanes and n != strides["release"] and n > 1 and producer_kind(b, r.name) == "tma":
-            refuse(
-                f"lanes of `{r.name}` that {n} warps release, in TS",
-                span,
-                "TS counts one release of a stage of a tma_async ring with lanes, though each warp releases it",
-            )
+
+
+def lane_releases(b: Builder, resource: str) -> str | None:
+    """How often a stage is released where TS's check of a tma_async ring with lanes knows one release alone.
+
+    TS takes a lane for a warp. Where a lane is a task of several warps each of them releases, in TS's code as in ours.
+    """
+    r = b.kernel.resources.get(resource)
+    if r is None or r.pipeline is None or r.pipeline.interleave_stride[RELEASE] == 1:
+        return None
+    if producer_kind(b, resource) != "tma" or b.derived.arrivals[resource].empty == 1:
+        return None
+    return empty_arrivals(b, resource, resource)
 
 
 def _warp_bytes(b: Builder, r: Resource, p: Pipeline) -> int:

@@ -258,7 +258,7 @@ class Walk:
         return [Step(c.target, c.method, note)]
 
     def _released_by_lanes(self, ring: str) -> bool:
-        return producer_kind(self.b, ring) == "tma" and self.b.derived.arrivals[ring].empty_by != "thread"
+        return producer_kind(self.b, ring) in ("tma", "peer") and self.b.derived.arrivals[ring].empty_by != "thread"
 
     def _work(self, c: CallStep, note: str | None) -> WorkCall:
         s, b = self.s, self.b
@@ -366,7 +366,7 @@ def _bare(statements: list[Statement]) -> list[Statement]:
 
 def _at_full_barrier(x: Statement) -> Statement:
     """Copies complete on the mbarrier that TS names."""
-    if x.template != "ops/tma_load":
+    if x.template not in ("ops/tma_load", "ops/peer_store"):
         return x
     return replace(x, values={**x.values, "barrier": "full_barrier(stage_info)"})
 

@@ -322,6 +322,8 @@ def _elements_set(statements: Iterable[Statement]) -> Iterator[str]:
         name = str(x.values.get("name", "")) if x.template == "setup/assign" else ""
         if "[" in name:
             yield name.split("[")[0]
+        if x.template == "ops/own_store":
+            yield str(x.values["field"])
         yield from _elements_set(x.body)
 
 

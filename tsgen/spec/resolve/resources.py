@@ -11,8 +11,8 @@ from tsgen.model.algebra import prune
 from tsgen.model.expr import Const, Expr, IfElse, Name, Ref, text
 from tsgen.model.kernel import SCHEDULERS, Field, Pipeline, Queue, Resource, ResourceKind, Scheduler, Symbol, Work
 from tsgen.model.methods import ENGINES
-from tsgen.model.ops import SM100
 from tsgen.model.pipelines import PIPELINES
+from tsgen.model.targets import SM100
 from tsgen.spec import rules_names, rules_parts
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node

@@ -9,6 +9,7 @@ from tsgen.diagnostics import Span
 from tsgen.model.expr import Const, Expr, Index, Name, Placed, Ref, names
 from tsgen.model.kernel import Alias, AliasMember, Each, Edge, Group, Memory, Reference, Symbol, Tensor
 from tsgen.model.methods import ENGINES
+from tsgen.model.targets import TARGETS
 from tsgen.spec import rules_names, rules_parts
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
@@ -89,8 +90,7 @@ def _in_graph(ctx: Context, name: str, span: Span) -> bool:
 def resolve_memory(ctx: Context) -> Memory:
     """Aliases and capacities. Members that are absent are dropped, and phases without members with them."""
     node = mapping(ctx.root.get("memory"))
-    defaults = Memory()
-    smem, tmem = defaults.smem_capacity, defaults.tmem_capacity
+    smem, tmem = TARGETS[ctx.target].smem_bytes, Memory().tmem_capacity
     with ctx.catching():
         smem = smem if (n := node.get("smem_capacity")) is None else ctx.integer(n, low=0)
         tmem = tmem if (n := node.get("tmem_capacity")) is None else ctx.integer(n, low=0)

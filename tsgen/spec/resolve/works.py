@@ -10,7 +10,8 @@ from tsgen.diagnostics import Span
 from tsgen.model.expr import Expr, Placed, Ref, names, text
 from tsgen.model.kernel import ArgValue, Assign, CopyArg, Role, Time, Work
 from tsgen.model.methods import RESERVED
-from tsgen.model.ops import OPS, SM100, Access, Op, OpParam, accesses
+from tsgen.model.ops import OPS, Access, Op, OpParam, accesses
+from tsgen.model.targets import SM100
 from tsgen.spec import rules_parts, rules_works
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
@@ -60,6 +61,8 @@ class _Reader:
                 return self.ref(op, key, param.places, node)
             case "value":
                 return bind_node(self.ctx, node, replace(self.scope, where=where, tiles=True))
+            case "static":
+                return bind_node(self.ctx, node, replace(self.scope, where=where, time="compile"))
             case "condition":
                 return bind_node(self.ctx, node, replace(self.scope, where=where, tiles=key == "where"))
             case "copies":
