@@ -154,15 +154,6 @@ def sm100_gemm_persistent_kernel(
         cpasync.prefetch_descriptor(tma_d)
         cpasync.prefetch_descriptor(tma_a)
         cpasync.prefetch_descriptor(tma_b)
-    M = d.shape[0]
-    N = d.shape[1]
-    K = a.shape[1]
-    m_tiles = cute.ceil_div(M, TILE_M)
-    n_tiles = cute.ceil_div(N, TILE_N)
-
-    # sm100_gemm_persistent.yaml:43 k_tiles
-    k_tiles = cute.ceil_div(K, TILE_K)
-    cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
 
     # sm100_gemm_persistent.yaml:47 resources
     epi_c_layout, ab_a_layout, ab_b_layout = smem_layouts(io)
@@ -235,17 +226,22 @@ def sm100_gemm_persistent_kernel(
     # ---- sm100_gemm_persistent.yaml:126 task store: warps 0 to 3, 208 registers; schedule sm100_gemm_persistent.yaml:107
     if warp_idx < 4:
         cute.arch.setmaxregister_decrease(208)
+        M = d.shape[0]
+        N = d.shape[1]
+        m_tiles = cute.ceil_div(M, TILE_M)
+        n_tiles = cute.ceil_div(N, TILE_N)
+        cluster = cute.arch.block_idx()[0] // PAIR
+        cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
         thread = tid
         if warp_idx == 0:
             cute.arch.alloc_tmem(TMEM_COLUMNS, tmem_slot, is_two_cta=True)
             cute.arch.relinquish_tmem_alloc_permit(is_two_cta=True)
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
-        tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
-        cluster = cute.arch.block_idx()[0] // PAIR
+        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
         acc_wait = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-        acc_c = cute.make_tensor(tmem, cute.make_layout((TILE_M, TILE_N, 2), stride=(TMEM_LANE, 1, TILE_N)))
         # sm100_gemm_persistent.yaml:70 frag.c
         frag_c = cute.make_rmem_tensor((8, 1, 8), Float32)
+        acc_c = cute.make_tensor(tmem, cute.make_layout((TILE_M, TILE_N, 2), stride=(TMEM_LANE, 1, TILE_N)))
         # sm100_gemm_persistent.yaml:72 frag.read
         read_tiles = cute.flat_divide(acc_c, (TILE_M, EPI_N))
         read_copy = tcgen05.make_tmem_copy(
@@ -330,11 +326,15 @@ def sm100_gemm_persistent_kernel(
 
         # ---- sm100_gemm_persistent.yaml:127 task mma: warp 4, 48 registers; schedule sm100_gemm_persistent.yaml:97
         if warp_idx == 4:
+            K = a.shape[1]
+            # sm100_gemm_persistent.yaml:43 k_tiles
+            k_tiles = cute.ceil_div(K, TILE_K)
+            cluster = cute.arch.block_idx()[0] // PAIR
+            cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
             cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
-            tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
+            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
             # sm100_gemm_persistent.yaml:127 cta: leader
             if cta_rank == 0:
-                cluster = cute.arch.block_idx()[0] // PAIR
                 acc_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
                 ab_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
                 # sm100_gemm_persistent.yaml:65 acc.c
@@ -398,7 +398,15 @@ def sm100_gemm_persistent_kernel(
 
         # ---- sm100_gemm_persistent.yaml:128 task load: warp 5, 48 registers; schedule sm100_gemm_persistent.yaml:87
         if warp_idx == 5:
+            M = d.shape[0]
+            N = d.shape[1]
+            K = a.shape[1]
+            m_tiles = cute.ceil_div(M, TILE_M)
+            n_tiles = cute.ceil_div(N, TILE_N)
+            # sm100_gemm_persistent.yaml:43 k_tiles
+            k_tiles = cute.ceil_div(K, TILE_K)
             cluster = cute.arch.block_idx()[0] // PAIR
+            cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
             ab_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, STAGES)
             tiles_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
             # sm100_gemm_persistent.yaml:88 pdl.wait_griddep()
@@ -439,9 +447,10 @@ def sm100_gemm_persistent_kernel(
 
         # ---- sm100_gemm_persistent.yaml:129 task schedule_tiles: warp 6, 48 registers; schedule sm100_gemm_persistent.yaml:81
         if warp_idx == 6:
+            cluster = cute.arch.block_idx()[0] // PAIR
+            cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
             # sm100_gemm_persistent.yaml:129 cta: 0
             if cta_rank == 0:
-                cluster = cute.arch.block_idx()[0] // PAIR
                 tiles_producer = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
                 tiles_consumer = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
                 # sm100_gemm_persistent.yaml:82 work_tile_loop

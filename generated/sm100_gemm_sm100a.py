@@ -146,9 +146,9 @@ def sm100_gemm_kernel(
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
         acc_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
-        acc_c = cute.make_tensor(tmem, cute.make_layout((TILE_M, TILE_N, 1), stride=(TMEM_LANE, 1, TILE_N)))
         # sm100_gemm.yaml:45 frag.c
         frag_c = cute.make_rmem_tensor((8, 1, 8), Float32)
+        acc_c = cute.make_tensor(tmem, cute.make_layout((TILE_M, TILE_N, 1), stride=(TMEM_LANE, 1, TILE_N)))
         # sm100_gemm.yaml:46 frag.read
         read_tiles = cute.flat_divide(acc_c, (TILE_M, EPI_N))
         read_copy = tcgen05.make_tmem_copy(

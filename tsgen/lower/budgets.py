@@ -42,7 +42,7 @@ def grouped(b: Builder, codes: Sequence[TaskCode]) -> tuple[TaskGroup, ...]:
     for task in b.kernel.tasks:
         together = sharing(b, task)
         if not together:
-            out.append(TaskGroup(None, None, None, (code[task.name],)))
+            out.append(TaskGroup.alone(code[task.name]))
         elif together[0] == task:
             out.append(_group(b, together, tuple(code[t.name] for t in together)))
     return tuple(out)

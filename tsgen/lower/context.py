@@ -128,9 +128,6 @@ class Builder:
     def field(self, ref: Ref) -> Field:
         """The field a reference names, views resolved."""
         assert ref.resource is not None
-        if ref.instance is not None:
-            span = self.kernel.resources[ref.resource].span
-            refuse(f"a field of one of the instances of `{ref.resource}`", span, "use a leading dimension for `each`")
         return root(self.kernel, self.kernel.resources[ref.resource].fields[ref.name])
 
     @property

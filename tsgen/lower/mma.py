@@ -127,6 +127,8 @@ def fragment(s: TaskState, field: Field) -> str:
     if key in s.fragments:
         return s.fragments[key]
     b = s.builder
+    if b.kernel.resources[field.owner].each is not None:
+        refuse(f"registers for each instance of `{field.owner}`", field.span, "give the task `each`")
     name = s.names.new(f"{field.owner}_{field.name}")
     dtype = b.dtype(field.dtype)
     scope = Scope(b.kernel.env, b.constants)

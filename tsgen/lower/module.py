@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from tsgen import __version__
@@ -18,7 +19,7 @@ from tsgen.lower.program import Constant, KernelArg, KernelCode, LayoutAtom, Mod
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import queue_of, tile_coord
 from tsgen.lower.rings import creations
-from tsgen.lower.setup import lower_setup
+from tsgen.lower.setup import by_task, lower_setup, values_of
 from tsgen.lower.simplify import simplified
 from tsgen.lower.task import lower_task
 from tsgen.model.chain import whole
@@ -105,11 +106,15 @@ def _cute(b: Builder, base: dict[str, str], extents: dict[str, str]) -> tuple[li
     queue = queue_of(b)
     coord = tile_coord(b, queue, extents) if queue is not None else None
     pipes = creations(b)
-    tasks, used = [], Used(base)
+    tasks, used, seen = list[TaskCode](), Used(base), list[Used]()
     for task in b.kernel.tasks:
-        code, seen = lower_task(b, task, base, extents, coord)
+        code, names = lower_task(b, task, base, extents, coord)
         tasks.append(code)
-        used.seen.update(seen.seen)
+        seen.append(names)
+        used.seen.update(names.seen)
+    if by_task(b, coord):
+        for i, (code, names) in enumerate(zip(tasks, seen, strict=True)):
+            tasks[i] = replace(code, body=(*values_of(b, names, extents, coord, [code.body]), *code.body))
     return lower_setup(b, pipes, [t.body for t in tasks], used, extents, coord, tasks), tasks
 
 

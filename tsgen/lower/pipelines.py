@@ -5,6 +5,7 @@ from __future__ import annotations
 from tsgen.lower.clusters import peer_count, peers_axis
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
+from tsgen.lower.instances import which
 from tsgen.lower.positions import (
     advance,
     group_of,
@@ -47,6 +48,9 @@ def _try(s: TaskState, c: CallStep) -> list[Statement]:
     _, r = _ring(s, c.target)
     if not is_asked(s, c):
         return []
+    each = s.builder.kernel.resources.get(c.target)
+    if each is not None and each.each is not None:
+        refuse(f"`{c.text}`, a try of one of several instances", c.span)
     state = position(s, c.target, c.method)
     barrier = r.empty_barrier(state) if c.method == "try_acquire" else r.full_barrier(state)
     values = {"pipeline": r.pipeline, "state": state, "token": _answer(s, c.target, c.method), "barrier": barrier}
@@ -84,19 +88,20 @@ def _cleared(s: TaskState, c: CallStep, attempt: str) -> list[Statement]:
 
 def _open(s: TaskState, c: CallStep) -> list[Statement]:
     resource, r = _ring(s, c.target)
-    state = position(s, c.target, c.method)
+    i = which(s, c)
+    state = position(s, c.target, c.method, i.key)
     attempt = f"try_{c.method}"
     token = _answer(s, c.target, attempt) if id(c) in _answers(s, c.target, attempt).used_by else None
-    barrier = r.empty_barrier(state) if c.method == "acquire" else r.full_barrier(state)
+    barrier = r.empty_barrier(state, i.index) if c.method == "acquire" else r.full_barrier(state, i.index)
     values: dict[str, object] = {"pipeline": r.pipeline, "state": state, "token": token, "barrier": barrier}
     if c.method == "acquire":
-        values["arm"] = _arm(s, resource, r, state)
+        values["arm"] = _arm(s, resource, r, state, i.index)
     out = [Statement(f"pipelines/{c.method}", values, s.note(c)), *_cleared(s, c, attempt)]
-    stage = opened_stage(s, c.target, c.method, state)
+    stage = opened_stage(s, c.target, c.method, state, i.last)
     return out if stage is None else [*out, stage]
 
 
-def _arm(s: TaskState, resource: str, r: Ring, state: str) -> dict[str, object] | None:
+def _arm(s: TaskState, resource: str, r: Ring, state: str, instance: str | None) -> dict[str, object] | None:
     """How the bytes of a stage are announced after the wait, where the pipeline does not do that by itself."""
     b = s.builder
     kind = producer_kind(b, resource)
@@ -112,17 +117,19 @@ def _arm(s: TaskState, resource: str, r: Ring, state: str) -> dict[str, object] 
     if g is not None and g.mode == "fork" and g.members[0] != resource:
         return None  # the first member announces the bytes of the barrier they share
     lead = s.lead_warp if leader else None
-    return {"barrier": r.full_barrier(state), "bytes": stage_bytes(b, resource), "lead": lead}
+    return {"barrier": r.full_barrier(state, instance), "bytes": stage_bytes(b, resource), "lead": lead}
 
 
 def _commit(s: TaskState, c: CallStep) -> Statement:
     resource, r = _ring(s, c.target)
-    state = position(s, c.target, c.method)
+    i = which(s, c)
+    state = position(s, c.target, c.method, i.key)
     values = {
         "pipeline": r.pipeline,
         "state": state,
         "by": advance(s, c.target, c.method),
-        "barrier": r.full_barrier(state),
+        "last": i.last,
+        "barrier": r.full_barrier(state, i.index),
         "producer": producer_kind(s.builder, resource),
     }
     return Statement("pipelines/commit", values, s.note(c))
@@ -131,7 +138,8 @@ def _commit(s: TaskState, c: CallStep) -> Statement:
 def _release(s: TaskState, c: CallStep) -> Statement:
     b = s.builder
     resource, r = _ring(s, c.target)
-    state = position(s, c.target, c.method)
+    i = which(s, c)
+    state = position(s, c.target, c.method, i.key)
     group = b.kernel.groups.get(c.target)
     members = group.members if group is not None else (c.target,)
     by, kind = b.derived.arrivals[resource].empty_by, producer_kind(b, resource)
@@ -140,14 +148,17 @@ def _release(s: TaskState, c: CallStep) -> Statement:
     read = any(touches_generically(s, m) for m in members)
     axis = peers_axis(b, resource)
     peers = peer_count(b, axis) if axis is not None and b.derived.peers[resource] > 1 else None
+    barrier = r.empty_barrier(state, i.index)
+    arrive = f"{r.pipeline}.consumer_release({state})"
+    if r.pipeline is None or (tma and every_thread):
+        arrive = f"tcgen05.commit({barrier})" if by == "umma" else f"cute.arch.mbarrier_arrive({barrier})"
     values = {
-        "pipeline": r.pipeline,
+        "arrive": arrive,
         "state": state,
         "by": advance(s, c.target, c.method),
-        "barrier": r.empty_barrier(state),
-        # the TMA pipeline and an MMA's commit elect a lane by themselves, others arrive with every thread that calls
-        "plain": r.pipeline is None or (tma and every_thread),
-        "elect": by == "warp" and not tma,
+        "last": i.last,
+        # the pipelines of TMA and of an MMA's commit elect a lane by themselves, others arrive with all that call them
+        "elect": (by == "warp" and not tma) or (by == "umma" and r.pipeline is None),
         # tcgen05.wait::ld is a step of the whole warp
         "sync_warp": by == "warp" and (read or (not tma and kind != "umma")),
         "first_lanes": None if peers is None else f"{s.scope.names['lane']} < {peers}",
@@ -184,11 +195,32 @@ def drain(s: TaskState) -> list[Statement]:
     for (owner, position_), state in s.states.items():
         if owner in b.kernel.groups or not (b.derived.peers.get(owner, 1) > 1 or _released_later(b, owner)):
             continue
-        if position_ in ("acquire", "state", "producer") and _has(s, owner, "acquire"):
+        if position_.rstrip("_0123456789") in ("acquire", "state", "producer") and _has(s, owner, "acquire"):
             sender = "a commit of an MMA" if b.derived.arrivals[owner].empty_by == "umma" else "a peer"
-            values = {"pipeline": ring(b, owner).pipeline, "state": state, "sender": sender}
-            out.append(Statement("pipelines/tail", values))
+            r = ring(b, owner)
+            if r.pipeline is not None:
+                values = {"pipeline": r.pipeline, "state": state, "sender": sender}
+                out.append(Statement("pipelines/tail", values))
+            else:
+                out.append(_drain_instances(s, owner, r, state, sender))
     return out
+
+
+def _drain_instances(s: TaskState, owner: str, r: Ring, state: str, sender: str) -> Statement:
+    """Waits until all stages are free of those instances whose position a state is."""
+    acquire = next(c for c in calls(s.task.schedule.steps) if c.target == owner and c.method == "acquire")
+    i, each = which(s, acquire), s.builder.kernel.resources[owner].each
+    assert each is not None and i.index is not None
+    index = i.index if i.last is None else s.names.new(each.var)
+    values = {
+        "stages": r.stages,
+        "all": each.count if i.last is not None else None,
+        "index": index,
+        "barrier": r.empty_barrier(state, index),
+        "state": state,
+        "sender": sender,
+    }
+    return Statement("pipelines/tail_plain", values)
 
 
 def _released_later(b: Builder, resource: str) -> bool:

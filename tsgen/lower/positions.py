@@ -13,6 +13,7 @@ from typing import Literal
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
+from tsgen.lower.instances import once_for_each
 from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.model.algebra import canonical
@@ -64,13 +65,17 @@ def ring_config(b: Builder, name: str) -> Pipeline:
     return p
 
 
-def position(s: TaskState, target: str, method: str) -> str:
-    """The pipeline state that a step of this task on a resource or a group uses; made on first use."""
+def position(s: TaskState, target: str, method: str, instance: str = "") -> str:
+    """The pipeline state that a step of this task on a resource or a group uses; made on first use.
+
+    `instance` tells the positions of instances apart that do not share one.
+    """
     at = _TRIES.get(method, method)
     side = side_of(at)
     owner = _owner(s, target, side)
     simple = is_simple(s, owner, side)
     suffix = ("state" if not _both_sides(s, owner) else side) if simple else at
+    suffix += instance
     key = (owner, suffix)
     if key not in s.states:
         name = s.names.new(f"{owner}_{suffix}")
@@ -189,7 +194,12 @@ def _lag(steps: tuple[Step, ...], targets: set[str], opens: str, closes: str, la
             after = both.pop() if len(both) == 1 else None
         else:
             after = _lag(x.body, targets, opens, closes, lag)
-            if isinstance(x, DomainLoop | TileLoop | Skippable | Guard | When | StaticFor) and after != lag:
+            once = isinstance(x, StaticFor) and once_for_each(x, targets)
+            if (
+                isinstance(x, DomainLoop | TileLoop | Skippable | Guard | When | StaticFor)
+                and not once
+                and after != lag
+            ):
                 return None
         if after is None:
             return None
@@ -197,7 +207,7 @@ def _lag(steps: tuple[Step, ...], targets: set[str], opens: str, closes: str, la
     return lag
 
 
-def opened_stage(s: TaskState, target: str, method: str, state: str) -> Statement | None:
+def opened_stage(s: TaskState, target: str, method: str, state: str, last: str | None) -> Statement | None:
     """After an acquire or a wait: the stage that works are at from now on; the state moves on if it is not shared.
 
     None where the state stays until its bracket closes.
@@ -208,7 +218,7 @@ def opened_stage(s: TaskState, target: str, method: str, state: str) -> Statemen
     if is_simple(s, _owner(s, target, side), side):
         s.stages.update({(r, side): f"{state}.index" for r in resources})
         return None
-    values: dict[str, object] = {"state": state, "by": advance(s, target, method), "stage": None}
+    values: dict[str, object] = {"state": state, "by": advance(s, target, method), "stage": None, "last": last}
     if any(_works_on(s, r) for r in resources):
         stage = s.stages.get((resources[0], side))
         if stage is None or stage.endswith(".index"):

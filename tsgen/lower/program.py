@@ -136,6 +136,10 @@ class TaskGroup:
     registers: str | None
     tasks: tuple[TaskCode, ...]
 
+    @staticmethod
+    def alone(task: TaskCode) -> TaskGroup:
+        return TaskGroup(None, None, None, (task,))
+
 
 @frozen
 class Launch:

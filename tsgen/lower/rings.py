@@ -9,6 +9,7 @@ from tsgen.frozen import frozen
 from tsgen.lower.clusters import peer_rank, peers_axis
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
+from tsgen.lower.instances import in_product
 from tsgen.lower.positions import group_of
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py, py_factor
@@ -42,17 +43,33 @@ class Ring:
     pipeline: str | None
     full: str
     empty: str
+    stages: str = ""  # of one instance, as Python, where a resource has several
 
-    def full_barrier(self, state: str) -> str:
-        return f"{self.pipeline}.producer_get_barrier({state})" if self.pipeline else f"{self.full} + {state}.index"
+    def full_barrier(self, state: str, instance: str | None = None) -> str:
+        return (
+            f"{self.pipeline}.producer_get_barrier({state})" if self.pipeline else self._at(self.full, state, instance)
+        )
 
-    def empty_barrier(self, state: str) -> str:
-        return f"{self.pipeline}.consumer_get_barrier({state})" if self.pipeline else f"{self.empty} + {state}.index"
+    def empty_barrier(self, state: str, instance: str | None = None) -> str:
+        return (
+            f"{self.pipeline}.consumer_get_barrier({state})" if self.pipeline else self._at(self.empty, state, instance)
+        )
+
+    def _at(self, first: str, state: str, instance: str | None) -> str:
+        if instance is None:
+            return f"{first} + {state}.index"
+        if self.stages == "1":
+            return f"{first} + {instance}"
+        return f"{first} + {in_product(instance)} * {in_product(self.stages)} + {state}.index"
 
 
 def ring(b: Builder, resource: str) -> Ring:
     """The names of a resource's barriers in the kernel."""
     g = group_of(b, resource)
+    r = b.kernel.resources[resource]
+    if g is None and r.each is not None and r.pipeline is not None:
+        stages = py(r.pipeline.stages, Scope(b.kernel.env, b.constants))
+        return Ring(None, _named(b, f"{resource}_full"), _named(b, f"{resource}_empty"), stages)
     if g is None:
         return Ring(_named(b, resource), f"{resource}_barriers", "")
     full = g.name if g.mode in ("fork", "fused_merge") else resource
@@ -75,11 +92,12 @@ def creations(b: Builder) -> list[Statement]:
         if r.pipeline.type not in CLASSES:
             span = r.pipeline.spans.get("type", r.pipeline.span)
             refuse(f"a pipeline of type {r.pipeline.type} on {b.kernel.target}", span)
-        if r.each is not None:
-            refuse(f"a pipeline for each of {r.each.count} resources", r.span)
+        if r.each is not None and (group_of(b, r.name) is not None or b.derived.pairs or b.derived.peers[r.name] > 1):
+            refuse(f"`{r.name}`, {r.each.count} rings in a group, with multicast or beside MMAs of two CTAs", r.span)
         _check_arming(b, r, r.pipeline)
-    alone = [creation(b, r, r.pipeline) for r in resources if r.pipeline is not None and group_of(b, r.name) is None]
-    return alone + [_group(b, g) for g in b.kernel.groups.values()]
+    alone = [r for r in resources if group_of(b, r.name) is None]
+    made = [creation(b, r, r.pipeline) if r.each is None else _instances(b, r) for r in alone if r.pipeline is not None]
+    return made + [_group(b, g) for g in b.kernel.groups.values()]
 
 
 def _check_arming(b: Builder, r: Resource, p: Pipeline) -> None:
@@ -173,6 +191,26 @@ def cluster_layout(b: Builder, r: Resource) -> str:
         refuse("MMAs of two CTAs in other clusters than two CTAs along the first axis", b.kernel.launch.span)
     size = " * ".join(cluster_text(b, a) for a in shared)
     return f"(({size},), 1, 1, 1)" if b.derived.pairs else f"(1, {size}, 1, 1)"
+
+
+def _instances(b: Builder, r: Resource) -> Statement:
+    """The mbarriers of a resource's instances: the full ones of all, then the empty ones."""
+    assert r.each is not None and r.pipeline is not None
+    stages = py_factor(r.pipeline.stages, Scope(b.kernel.env, b.constants))
+    count = str(r.each.count) if stages == "1" else f"{r.each.count} * {stages}"
+    a, names = b.derived.arrivals[r.name], ring(b, r.name)
+    empty = "1" if a.empty_by == "umma" else empty_arrivals(b, r.name, r.name)
+    comment = f"arrivals that fill one stage of {r.name}: {a.why_full}"
+    full = "1" if a.full == 1 else b.constant(f"{r.name}_FILLED".upper(), str(a.full), comment)
+    values = {
+        "barriers": f"{r.name}_barriers",
+        "count": f"2 * {count}",
+        "stages": count,
+        "names": [(names.full, f"{r.name}_barriers"), (names.empty, f"{r.name}_barriers + {count}")],
+        "inits": [(names.full, full, ""), (names.empty, empty, "")],
+    }
+    note = b.note(r.pipeline.span.line, f"{r.name}: {r.pipeline.type}, for each {r.each.var} of {r.each.count}")
+    return Statement("setup/group", values, note)
 
 
 def _full_arrivals(b: Builder, r: Resource, p: Pipeline, kind: Producer) -> int:

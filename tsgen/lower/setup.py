@@ -29,7 +29,8 @@ def lower_setup(
     """What every thread does before the tasks: indices, sizes, shared memory, pipelines, windows, synchronisation."""
     conditions = [f"{t.outer} {t.inner}" for t in tasks]
     windows = list(b.windows.values())
-    values = _values(b, used, extents, coord, [bodies, windows, pipes])
+    here = Used({}) if by_task(b, coord) else used
+    values = values_of(b, here, extents, coord, [windows, pipes] if by_task(b, coord) else [bodies, windows, pipes])
     out: list[Statement] = []
     after = [*bodies, *windows, *values, conditions]
     pair = tmem.used(b) and cta_group(b.kernel) == 2
@@ -82,7 +83,12 @@ def _cluster_shape(b: Builder) -> list[str]:
     return [*sizes, "1"][:2] if len(sizes) < 3 else [" * ".join(sizes), "1"]
 
 
-def _values(
+def by_task(b: Builder, coord: TileCoord | None) -> bool:
+    """Whether each task computes the sizes that it uses: what lives across setmaxnreg in several may be spilled."""
+    return coord is not None and tmem.used(b)
+
+
+def values_of(
     b: Builder, used: Used, extents: dict[str, str], coord: TileCoord | None, code: list[object]
 ) -> list[Statement]:
     """Sizes and coordinates that the kernel's code uses, each after what it is computed from."""
@@ -98,7 +104,7 @@ def _values(
     lets.reverse()
     tail: list[Statement] = []
     if coord is not None:
-        if not tmem.used(b):  # there each task computes them: what lives across setmaxnreg may be spilled
+        if not by_task(b, coord) or mentions(code, "cluster"):
             tail += tile_numbers(b, coord, extents)
     else:
         for i, a in enumerate(kernel.launch.axes):

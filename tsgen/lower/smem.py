@@ -32,7 +32,8 @@ def smem_field(b: Builder, ref: Ref) -> SmemField:
     owner = b.kernel.resources[field.owner]
     scope = Scope(b.kernel.env, b.constants)
     rank = tile_rank(field)
-    slots = [py_factor(d, scope) for d in field.dims[: len(field.dims) - rank]]
+    slots = [] if owner.each is None else [str(owner.each.count)]
+    slots += [py_factor(d, scope) for d in field.dims[: len(field.dims) - rank]]
     if owner.pipeline is not None:
         slots.append(py_factor(owner.pipeline.stages, scope))
     swizzle = b.derived.swizzles.get(key, 0)
@@ -80,11 +81,18 @@ def pool_bytes(b: Builder) -> str:
 
 
 def slot(b: Builder, ref: Ref, stage: str | None, scope: Scope) -> str:
-    """Index of the slot mode that a reference picks: stage and leading dimensions, row-major."""
+    """Index of the slot mode that a reference picks: instance, stage and leading dimensions, row-major."""
     field = b.field(ref)
     leading = len(field.shape) - tile_rank(field)
     text: str | None = stage if b.kernel.resources[field.owner].pipeline is not None else None
     constants = Scope(b.kernel.env, b.constants)
+    if ref.instance is not None:
+        pipeline = b.kernel.resources[field.owner].pipeline
+        stages = "1" if pipeline is None else py_factor(pipeline.stages, constants)
+        first = py(ref.instance, scope)
+        if stages != "1":
+            first = f"{py_factor(ref.instance, scope)} * {stages}"
+        text = first if stages == "1" or not text else f"{first} + {text}"
     for i in range(leading):
         w = ref.window[i] if ref.window is not None and i < len(ref.window) else Full()
         at: Expr = w.at if isinstance(w, Index) else w.start if isinstance(w, Slice) else Const(0)

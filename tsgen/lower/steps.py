@@ -78,38 +78,43 @@ def _completion(s: TaskState, c: CallStep) -> Statement:
     return Statement("ops/completion", {"call": call, "lead": s.lead_warp if c.target == "bulk" else None}, s.note(c))
 
 
-def _full_barrier(s: TaskState, resource: str, at: str) -> str:
-    """The mbarrier that copies into a stage complete on."""
-    r = ring(s.builder, resource)
+def _full_barrier(s: TaskState, c: CallStep, at: str) -> str:
+    """The mbarrier that a work's copies into a stage complete on."""
+    r = ring(s.builder, c.target)
     state = at.removesuffix(".index")
-    return r.full_barrier(state) if at.endswith(".index") else f"{r.full} + {at}"
+    if c.instance is None:
+        return r.full_barrier(state) if at.endswith(".index") else f"{r.full} + {at}"
+    if not at.endswith(".index"):
+        refuse(f"`{c.text}` of one of several instances, away from its acquire", c.span)
+    return r.full_barrier(state, s.py(c.instance))
 
 
 def _work(s: TaskState, c: CallStep) -> list[Statement]:
     b = s.builder
     w = b.kernel.work(c.target, c.method)
     assert w is not None
-    if c.instance is not None:
+    each = b.kernel.resources[w.owner].each if w.owner in b.kernel.resources else None
+    if each is not None and w.op not in ("tma_load", "tcgen05_mma", "tmem_load", "tmem_store", "store", "load"):
         refuse(f"a work of one of the instances of `{c.target}`", c.span, "use a leading dimension for `each`")
     if w.op is None:
         if w.body is None and w.call is None:
             raise Unsupported(work_without_code(f"{w.owner}.{w.name}", w.span))
         return bodies.lower_body(s, w, c)
-    bound = bind(w, c)
+    bound = bind(w, c, each)
     match w.op:
         case "tma_load":
             if b.kernel.resources[w.owner].pipeline is None:
                 refuse("tma_load into a resource without a pipeline", w.span)
             at = stage(s, w.owner, w)
             assert at is not None
-            return [tma.tma_load(s, bound, c, at, _full_barrier(s, w.owner, at))]
+            return [tma.tma_load(s, bound, c, at, _full_barrier(s, c, at))]
         case "tma_store":
             source, _ = ref_of(bound, "from")
             return [tma.tma_store(s, bound, c, stage(s, source.resource or "", w))]
         case "peer_store":
             at = stage(s, w.owner, w)
             assert at is not None
-            return [peer_store(s, bound, c, at, _full_barrier(s, w.owner, at))]
+            return [peer_store(s, bound, c, at, _full_barrier(s, c, at))]
         case "wgmma":
             stages = {}
             for which in ("a", "b"):
@@ -131,6 +136,8 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
             return [umma.tcgen05_mma(s, bound, c, init.expr, at_stage)]
         case "tmem_load":
             return tmem.tmem_load(s, bound, c)
+        case "tmem_store":
+            return tmem.tmem_store(s, bound, c)
         case "map" if tile_maps.is_tile_map(s, w):
             return tile_maps.lower_map(s, w, c)
         case "map":
@@ -142,7 +149,7 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
         case "cp_async_load":
             return cp_async_load(s, bound, c)
         case "load":
-            return tiles.load(s, w, c)
+            return tiles.load(s, bound if each is not None else w, c)
         case "store":
-            return tiles.store(s, w, c)
+            return tiles.store(s, bound if each is not None else w, c)
     refuse(f"the op {w.op} on {b.kernel.target}", w.span)

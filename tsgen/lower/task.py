@@ -11,7 +11,7 @@ from tsgen.lower.mentions import mentions
 from tsgen.lower.mma import fragment
 from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope
-from tsgen.lower.queue import TileCoord, tile_numbers
+from tsgen.lower.queue import TileCoord
 from tsgen.lower.schedule import TileValues, lower_steps
 from tsgen.lower.tmem_works import cta_group
 from tsgen.model.algebra import canonical
@@ -27,8 +27,7 @@ def lower_task(
     body = lower_steps(s, task.schedule.steps, TileValues(s, coord))
     body += pipelines.drain(s)
     entry, end = tmem.enter(s), tmem.leave(s)
-    numbers = tile_numbers(b, coord, extents) if coord is not None and tmem.used(b) else []
-    inside = [*(numbers if mentions(body, "cluster") else []), *s.prelude.values(), *body]
+    inside = [*s.prelude.values(), *body]
     header = list(indices(s, [*entry, *inside, *end]))
     if task.cta is not None:
         note = b.note(task.spans["cta"].line if "cta" in task.spans else task.span.line, f"cta: {task.cta}")

@@ -19,6 +19,7 @@ from tsgen.lower.mma import a_operand, accumulator, fragment
 from tsgen.lower.names import Namer
 from tsgen.lower.program import Statement
 from tsgen.lower.spread import field_spread
+from tsgen.lower.tile_compare import compared
 from tsgen.lower.tile_copies import read_tile
 from tsgen.lower.tile_rows import Line, is_row, reduction, row_element
 from tsgen.lower.tokens import ScalarToken, Spread, TileToken
@@ -46,6 +47,7 @@ class TileFunction:
     words: dict[str, str] = field(default_factory=dict)  # parameter of a tile -> dtype
     temporaries: dict[str, Leaf] = field(default_factory=dict)
     vectors: dict[str, int] = field(default_factory=dict)  # parameters that are one row for all rows: rank of the tile
+    sources: dict[str, Expr] = field(default_factory=dict)  # what temporaries stand for
     loaded: dict[str, str] = field(default_factory=dict)  # vectors of tensors, loaded for each repetition: their text
     typed: set[str] = field(default_factory=set)  # parameters that are registers of row fields
     lines: list[Line] = field(default_factory=list)
@@ -97,10 +99,11 @@ class TileFunction:
         return self.spread.rank == 2 and x.rows == 1 and (x.cols, x.across, x.vector) == mine
 
     def printer(self) -> Printer:
-        return Printer(self.s.scope, lambda leaf: _leaf(self, leaf), self.work.span)
+        return Printer(self.s.scope, lambda leaf: _leaf(self, leaf), self.work.span, lambda e: compared(self, e))
 
     def temporary(self, name: str, local: str, e: Expr) -> None:
         """A value under a name of its own."""
+        self.sources[name] = substitute(e, self.sources)
         p = self.printer()
         number = p.number(e)
         value = p.float(e) if number == "float" else p.print(e)
@@ -133,7 +136,7 @@ def register_tile(f: TileFunction, ref: Ref) -> TileToken:
 def _leaf(f: TileFunction, leaf: Name | Ref | Call) -> Leaf:
     match leaf:
         case Call(function="rows"):
-            return Leaf("row" if f.spread.rank == 2 else "0", "tile", "int")
+            return Leaf("row" if f.spread.rank == 2 else "0", "row" if f.spread.across == 1 else "tile", "int")
         case Call(function="cols"):
             return Leaf("col", "tile", "int")
         case Call(function="extent"):
@@ -242,6 +245,7 @@ def function_call(f: TileFunction, name: str, doc: str, values: list[Expr]) -> S
             b.functions.setdefault("erf", Statement("functions/erf"))
         if used != "erf":
             b.functions.setdefault(used, Statement(f"functions/{used}"))
+    _drop_unused(f)
     body = list(_nest(f))
     if any(re.search(r"\bthread\b", line) for line in body):
         f.params["thread"] = f.spread.index
@@ -254,6 +258,17 @@ def function_call(f: TileFunction, name: str, doc: str, values: list[Expr]) -> S
         note = b.note(f.work.span.line, title(f.work))
         b.functions[key] = Statement("functions/map", {"name": b.function_name(key), **code}, note)
     return Statement("ops/call", {"function": b.functions[key].values["name"], "args": list(f.params.values())})
+
+
+def _drop_unused(f: TileFunction) -> None:
+    """Leaves out temporaries that no other statement names: comparisons may have been solved without them."""
+    names = {leaf.text for leaf in f.temporaries.values()}
+    kept: list[Line] = []
+    for shape, line in reversed(f.lines):
+        name = line.partition(" = ")[0]
+        if name not in names or any(re.search(rf"\b{name}\b", later) for _, later in kept):
+            kept.append((shape, line))
+    f.lines = kept[::-1]
 
 
 def _nest(f: TileFunction) -> Iterable[str]:

@@ -12,12 +12,13 @@ from tsgen.lower.fragments import load_fragment, store_fragment
 from tsgen.lower.matrix import load_matrix, store_matrix
 from tsgen.lower.mma import a_operand, accumulator, fragment, has_wgmma, ref_of
 from tsgen.lower.positions import stage
-from tsgen.lower.program import Statement
+from tsgen.lower.program import Statement, assign
 from tsgen.lower.row_fields import is_row_field
 from tsgen.lower.rows import is_row, store_rows
 from tsgen.lower.smem import slot, smem_field
 from tsgen.lower.spread import field_spread, row_spread, spread_of
 from tsgen.lower.tile_copies import convert, read_tile, write_tile
+from tsgen.lower.tmem_works import moves_tmem
 from tsgen.lower.tokens import TileToken
 from tsgen.model.algebra import evaluate, is_constant, prune
 from tsgen.model.expr import Expr, Placed, Ref, text
@@ -59,10 +60,13 @@ def _load_whole(s: TaskState, w: Work, source: Ref, field: Field, where: Expr | 
     if not same or source.window is not None or where is not None or b.field(source).shape != field.shape:
         help = "load all of a field of its shape"
         refuse(f"a load of `{text(source)}` into `{field.owner}.{field.name}`", w.span, help)
-    if rows is None or rows.down > 1:
+    by_thread = field.shape == (s.threads, 1) and moves_tmem(s.task, b.kernel)  # each thread its row
+    if not by_thread and (rows is None or rows.down > 1):
         refuse(f"a load into `{field.owner}.{field.name}`, some of whose rows a thread owns", w.span)
     shared = smem_field(b, source)
     at = slot(b, source, stage(s, source.resource or "", w), s.scope)
+    if by_thread:
+        return assign(f"{fragment(s, field)}[0]", f"{shared.name}[{s.scope.names['thread']}, 0, {at}]")
     part = f"{shared.name}[{'None, ' * (len(shared.shape) - 1)}{at}]"
     return Statement("ops/copy", {"source": part, "target": fragment(s, field)})
 

@@ -35,7 +35,7 @@ def tcgen05_mma(s: TaskState, w: Work, step: CallStep, init: Expr, stages: dict[
     c, _ = ref_of(w, "c")
     values = {
         "mma": m.name,
-        "acc": f"{_accumulator(s, w, m, b.field(c))}[None, None, None, {stages.get('c', '0')}]",
+        "acc": f"{_accumulator(s, w, m, b.field(c))}[None, None, None, {_in_tmem(s, c, stages.get('c'))}]",
         "a": _operand(s, w, m, "a", stages.get("a")),
         "b": _operand(s, w, m, "b", stages.get("b")),
         "init": init_text(s, init),
@@ -115,7 +115,7 @@ def _accumulator(s: TaskState, w: Work, m: Mma, field: Field) -> str:
     if key not in s.prelude:
         rows, columns, _ = _extents(s, w)
         shape = f"cute.append({m.name}.partition_shape_C(({rows}, {columns})), {tmem.stages_of(b, field)})"
-        text = f"cute.make_tensor({tmem.base(s, field)}, {m.name}.make_fragment_C({shape}).layout)"
+        text = _tensor(tmem.place(b, field), f"{m.name}.make_fragment_C({shape}).layout", None)
         name = s.names.new(f"{field.owner}_{field.name}")
         s.prelude[key] = assign(name, text, b.note(field.span.line, f"{field.owner}.{field.name}"))
     return str(s.prelude[key].values["name"])
@@ -125,10 +125,10 @@ def _operand(s: TaskState, w: Work, m: Mma, which: str, stage: str | None) -> st
     """An operand at its stage: descriptors of the field in shared memory."""
     b = s.builder
     ref, placed = ref_of(w, which)
-    if b.kind(ref) != "smem":
-        refuse(f"a tcgen05_mma operand in {b.kind(ref)}", placed.span)
     if ref.window is not None:
         refuse("a window of an MMA operand", placed.span, "an operand is a whole stage of a field")
+    if b.kind(ref) == "tmem":
+        return f"{_tmem_operand(s, w, m, b.field(ref))}[None, None, None, {_in_tmem(s, ref, stage)}]"
     plain = Ref(ref.resource, ref.instance, ref.name, None)
     field, shared = b.field(ref), smem_field(b, ref)
     key = ("operand", which, shared.name, m.name, ref.transposed)
@@ -145,6 +145,35 @@ def _operand(s: TaskState, w: Work, m: Mma, which: str, stage: str | None) -> st
         b.functions.setdefault("mma_operand", Statement("functions/umma_operand"))
         s.prelude[key] = assign(s.names.new(f"{w.name}_{which}"), f"{m.name}.make_fragment_{side}({view})")
     return f"{s.prelude[key].values['name']}[None, None, None, {slot(b, plain, stage, s.scope)}]"
+
+
+def _tmem_operand(s: TaskState, w: Work, m: Mma, field: Field) -> str:
+    """The A operand in tensor memory: rows in lanes, elements of 16 bits two in a column."""
+    b = s.builder
+    key = ("tmem operand", field.owner, field.name, m.name)
+    if key not in s.prelude:
+        rows, _, k = _extents(s, w)
+        shape = f"cute.append({m.name}.partition_shape_A(({rows}, {k})), {tmem.stages_of(b, field)})"
+        dtype, per_column = b.dtype(field.dtype), 32 // _bits(s, field)
+        at = tmem.place(b, field)
+        text = _tensor(at, f"{m.name}.make_fragment_A({shape}).layout", dtype, per_column)
+        name = s.names.new(f"{field.owner}_{field.name}")
+        s.prelude[key] = assign(name, text, b.note(field.span.line, f"{field.owner}.{field.name}"))
+    return str(s.prelude[key].values["name"])
+
+
+def _tensor(at: tmem.Place, layout: str, dtype: str | None, per_column: int = 1) -> str:
+    """A tensor in tensor memory; instances are its last mode."""
+    if at.instances > 1:
+        layout = f"cute.append({layout}, cute.make_layout({at.instances}, stride={at.apart * per_column}))"
+    address = at.address if dtype is None else f"cute.recast_ptr({at.address}, dtype={dtype})"
+    return f"cute.make_tensor({address}, {layout})"
+
+
+def _in_tmem(s: TaskState, ref: Ref, stage: str | None) -> str:
+    """Stage and instance of a reference."""
+    instance = [] if ref.instance is None else [s.py(ref.instance)]
+    return ", ".join([stage or "0", *instance])
 
 
 def operands(w: Work) -> dict[str, Ref]:

@@ -24,9 +24,9 @@ def vector_load(f: TileFunction, ref: Ref, tensor: str) -> str | None:
     s, b, x = f.s, f.s.builder, replace(f.spread, index="thread")
     t = b.kernel.tensors[ref.name]
     *others, last = [prune(w.at, s.scope.env) for w in ref.window or () if isinstance(w, Index)]
-    base = _beside_column(last)
+    base = beside_column(last)
     fits = 1 < x.vector <= 16 // element_bytes(b, t.dtype) and t.align >= x.vector * element_bytes(b, t.dtype)
-    if base is None or not fits or any(_names_element(e) for e in others) or not contiguous_last(f, ref):
+    if base is None or not fits or any(names_element(e) for e in others) or not contiguous_last(f, ref):
         return None
     if not canonical(base, s.scope.env).multiple_of(x.vector) or not is_multiple(s, t.shape[-1], x.vector):
         return None
@@ -54,20 +54,21 @@ def contiguous_last(f: TileFunction, ref: Ref) -> bool:
     return contiguous(f.s.builder, Ref(None, None, ref.name, None))
 
 
-def _names_element(e: Expr) -> bool:
+def names_element(e: Expr) -> bool:
+    """Whether an expression differs from element to element of a tile."""
     return any(isinstance(c, Call) and c.function in ("rows", "cols") for c in walk(e))
 
 
-def _beside_column(e: Expr) -> Expr | None:
+def beside_column(e: Expr) -> Expr | None:
     """What is added to the column; None if the expression is no such sum."""
     if isinstance(e, Call) and e.function == "cols":
         return Const(0)
     if not isinstance(e, Binary) or e.op not in ("+", "-"):
         return None
-    left, right = _names_element(e.left), _names_element(e.right)
+    left, right = names_element(e.left), names_element(e.right)
     if left == right or (right and e.op == "-"):
         return None
-    rest, other = _beside_column(e.left if left else e.right), e.right if left else e.left
+    rest, other = beside_column(e.left if left else e.right), e.right if left else e.left
     if rest is None:
         return None
     if e.op == "+":

@@ -57,6 +57,7 @@ class Build:
 
 
 GEMM = "specs/sm100_gemm.yaml"
+ATTENTION = "specs/sm100_attention.yaml"
 PERSISTENT = "specs/sm100_gemm_persistent.yaml"
 BUILDS = [
     Build(GEMM),
@@ -68,6 +69,10 @@ BUILDS = [
     Build(PERSISTENT, "plain"),
     Build(PERSISTENT, target="sm_103a"),
     Build(PERSISTENT, sets=(("tile_n", "128"), ("stages", "8"))),
+    Build(ATTENTION),
+    Build(ATTENTION, "causal"),
+    Build(ATTENTION, target="sm_103a"),
+    Build(ATTENTION, "causal", sets=(("head_dim", "64"),)),
 ]
 
 
