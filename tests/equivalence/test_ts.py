@@ -68,6 +68,7 @@ SAID = {  # builds of tests/gpu/builds.py, and what tells their two forms apart
     "attention_causal": "drain parts",
     "interleave_domain": "drain",
     "rmsnorm": "drain",
+    "rmsnorm_rows": "drain",
     "rmsnorm_n65536": "drain",
 }
 REFUSED = {  # what is said of them, and what stands in the line that is pointed at

@@ -83,9 +83,7 @@ def test_what_a_target_lacks_is_said_at_its_place(tmp_path: Path, spec: str, tar
 def test_a_block_has_the_shared_memory_of_its_target(tmp_path: Path) -> None:
     """227 KiB on Hopper and in data centres, 99 KiB on a GeForce card."""
     for target, fits in (("sm_90a", True), ("sm_100a", True), ("sm_120a", False)):
-        (k,) = program(
-            tmp_path, "specs/rmsnorm.yaml", (HOPPER, f"target: {target}"), ("stages: 4\n", "stages: 16\n")
-        ).kernels
+        (k,) = program(tmp_path, "specs/rmsnorm.yaml", (HOPPER, f"target: {target}"), variant="n65536").kernels
         found = {d.code for d in verify(k, derive(k)).diagnostics}
         assert ("TS600" in found) is not fits
 

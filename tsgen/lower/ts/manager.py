@@ -48,6 +48,7 @@ def manager_function(
         "kernel": b.kernel.name,
         "parts": [*_instances(b, walks, classes), *schedules],
         "tasks": tasks,
+        "launch_registers": b.derived.launch_registers if b.kernel.launch.min_blocks > 1 else None,
         "graph": [(classes.variable(d), [classes.variable(x) for x in ups]) for d, ups in upstream.items()],
     }
     held = {n: f"{HELD}.{n}" for n in kernel_names}
