@@ -219,9 +219,7 @@ def rmsnorm_kernel(
             row_scale(row_x, row_all, eps, row_g)
             # rmsnorm.yaml:79 y.write(i=i)
             y_to = tile_thread.partition_D(cute.local_tile(y, (ROWS, COLS), (i, p)))
-            if i * ROWS < R:
-                for j in cutlass.range_constexpr(8):
-                    cute.autovec_copy(row_x[None, 0, j], y_to[None, 0, j])
+            cute.autovec_copy(row_x, y_to)
 
     # ---- rmsnorm.yaml:88 task load: warp 8, 40 registers; schedule rmsnorm.yaml:80
     if warp_idx >= 8:

@@ -230,9 +230,7 @@ def rmsnorm_kernel(
             row_scale(row_x, row_all, eps, row_g)
             # rmsnorm.yaml:79 y.write(i=i)
             y_to = tile_thread.partition_D(cute.local_tile(y, (ROWS, COLS), (i, p)))
-            if i * ROWS < R:
-                for j in cutlass.range_constexpr(16):
-                    cute.autovec_copy(row_x[None, 0, j], y_to[None, 0, j])
+            cute.autovec_copy(row_x, y_to)
         # drain: no CTA leaves while a peer may still arrive here
         sums.producer_tail(sums_producer)
 
