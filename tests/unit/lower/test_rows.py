@@ -76,7 +76,12 @@ def test_one_warp_announces_and_every_warp_sends(tmp_path: Path) -> None:
     assert "if lane < PARTS:  # one lane for each CTA" in code
     assert "consumer_mask=cute.arch.lane_idx()" in code and "sums.producer_tail(sums_producer)" in code
     assert "sums.producer_commit" not in code  # the bytes are the commit
-    assert " < R" not in code and "column" not in code  # a row a block: none is ragged
+    assert "< R:" not in code and "column" not in code  # one row in a block and whole columns: nothing is ragged
+
+
+def test_rows_past_the_end_are_not_stored(tmp_path: Path) -> None:
+    code = function(module(tmp_path, RMSNORM, rows="4"), "rmsnorm_kernel")
+    assert "if i * ROWS + i2 < R:" in code and "column" not in code
 
 
 def test_without_a_cluster_threads_store_and_arrive(tmp_path: Path) -> None:
