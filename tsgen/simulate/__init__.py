@@ -1,0 +1,5 @@
+"""Executes a spec on the CPU: warps, asynchronous engines, barriers and poisoned memory, under many schedules.
+
+A second opinion beside the verifier's: it shares the model and what is derived with it, and no code of its machine.
+NumPy is needed here and nowhere else.
+"""
