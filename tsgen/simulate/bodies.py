@@ -18,6 +18,7 @@ import numpy as np
 from tsgen.model.expr import Ref
 from tsgen.runtime.errors import CannotRun
 from tsgen.simulate.expressions import single
+from tsgen.simulate.faults import Fault
 from tsgen.simulate.memory import Array, Cell, Region
 from tsgen.simulate.windows import Value, all_of, extents, parts, shape_of, window
 from tsgen.simulate.works import Act
@@ -48,6 +49,8 @@ def run_twin(act: Act) -> None:
     lanes = bool(used & _OF_A_THREAD)
     try:
         exec(code, {"__builtins__": __builtins__}, names)
+    except IndexError as e:
+        raise Fault("outside", f"{act.site} reads outside: {e}", ("in its NumPy twin", work.span)) from None
     except Exception as e:
         at = work.span.line
         raise CannotRun(f"the NumPy twin of {work.owner}.{work.name} (line {at}) fails: {type(e).__name__}: {e}") from e
