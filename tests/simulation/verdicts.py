@@ -70,7 +70,7 @@ EXPLAINED: dict[str, str] = {
     "cases: group_pipeline": NO_CODE,
     "cases: launch_before_wait": LAUNCH,
     "pdl_chain: launched before it has waited": LAUNCH,
-    "cases: group_mode": "each member's barriers do what its type says; that a GPU kernel cannot be built so is no race",
+    "cases: group_mode": "each member's barriers do what its type says: what is missing is an emission for it",
     "cases: signaling": "a mode that this type of pipeline does not have changes nothing",
     "cases: too_many_barriers": "barrier ids are limited on the device only",
 }

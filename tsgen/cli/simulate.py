@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tsgen.cli import FINDINGS, OK
-from tsgen.cli.console import note, write
+from tsgen.cli.console import write
 from tsgen.cli.options import one, seed_option, set_option, shapes_option, spec_argument, target_option, variant_option
 
 if TYPE_CHECKING:
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 @shapes_option
 @seed_option
 @click.option("--seeds", type=click.IntRange(1, 10**6), default=10, show_default=True, help="Schedules of each shape.")
+@click.option("--latency", is_flag=True, help="Model time, too: who is busy, and who waits for what.")
+@click.option(
+    "--trace",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --latency: a Chrome/Perfetto trace of the first shape.",
+)
 @set_option
 @variant_option
 @target_option
@@ -28,6 +37,8 @@ def command(
     shapes: tuple[str, ...],
     seed: int,
     seeds: int,
+    latency: bool,
+    trace: Path | None,
     sets: dict[str, str],
     variant: str | None,
     target: str | None,
@@ -45,12 +56,17 @@ def command(
     from tsgen.simulate.run import run
     from tsgen.simulate.shapes import small_shapes
 
+    if trace is not None and not latency:
+        raise click.UsageError("--trace needs --latency: without it there is no time to show.")
+    ok = True
     try:
         case = resolved(spec, one(sets, variant, target))
-        kernel = whole(case.program)
-        given = [parse_shape(s) for s in shapes] or small_shapes(kernel)
-        ok = True
+        given = [parse_shape(s) for s in shapes] or small_shapes(whole(case.program))
         for dims in given:
+            if latency:
+                ok &= _in_time(case, spec, dims, seed, trace)
+                trace = None
+                continue
             outcomes = run(case.program, case.kernels, [dims], range(seed, seed + seeds))
             write(_report(outcomes, case, spec))
             ok &= outcomes[-1].ok
@@ -58,9 +74,22 @@ def command(
         return e.status
     except CannotRun as e:
         raise click.ClickException(str(e)) from None
-    if not ok:
-        note("a seed gives the same schedule again")
     return OK if ok else FINDINGS
+
+
+def _in_time(case: Case, spec: str, dims: Mapping[str, int], seed: int, trace: Path | None) -> bool:
+    """One run in modelled time, with its summary and its trace."""
+    from tsgen.cli.files import write_if_changed
+    from tsgen.simulate.run import simulate
+    from tsgen.simulate.trace import Recorder
+
+    recorder = Recorder()
+    outcome = simulate(case.program, case.kernels, dims, seed, recorder)
+    write(_report([outcome], case, spec))
+    write("".join(f"     {line}\n" for line in recorder.summary()))
+    if trace is not None:
+        write_if_changed(trace, recorder.chrome())
+    return outcome.ok
 
 
 def _report(outcomes: list[Outcome], case: Case, spec: str) -> str:

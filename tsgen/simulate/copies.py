@@ -40,7 +40,8 @@ def cp_async_load(act: Act) -> None:
         ) -> None:
             cell.close(access, tensor.read(taken, act.site).reshape(shape))  # type: ignore[arg-type]
 
-        issued.append(Operation(w.scheduler, "cp.async", w.cta, act.site, finish, signal=w.progress))
+        size = _nbytes(cell, act.own(extents(at)))
+        issued.append(Operation(w.scheduler, "cp.async", w.cta, act.site, finish, signal=w.progress, size=size))
     w.groups["cp_async"] += issued[:-1] if _on_async_ring(act) else []
     for operation in issued:
         w.scheduler.issue(operation)
@@ -117,7 +118,8 @@ def tma_load(act: Act) -> None:
                 if barrier is not None:
                     barrier.complete(nbytes, phase, act.site)
 
-            w.scheduler.issue(Operation(w.scheduler, "TMA load", cta, act.site, finish, size=nbytes))
+            cost = nbytes if cta == group[0] else 0  # a multicast reads once
+            w.scheduler.issue(Operation(w.scheduler, "TMA load", cta, act.site, finish, size=cost))
 
 
 def _share(picks: list[Pick], part: int, of: int) -> list[Pick]:

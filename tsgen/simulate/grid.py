@@ -36,13 +36,15 @@ MOST_STOLEN = 3  # tiles that a cluster gets from the CLC after its own, at most
 class Before(Signal):
     """The grid that was launched before: a kernel of the chain, or one that nobody knows."""
 
-    __slots__ = ("at", "complete", "marks")
+    __slots__ = ("complete", "marks")
 
     def __init__(self, complete: bool) -> None:
         super().__init__()
         self.complete = complete
         self.marks = ("task the grid before",)
-        self.at = 0.0
+
+    def take_cost(self) -> float:
+        return 0.0
 
     def move(self) -> None:
         self.complete = True

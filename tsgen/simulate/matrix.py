@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tsgen.derive.uses import cta_group
+from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Ref
 from tsgen.runtime.functions import FUNCTIONS
 from tsgen.simulate.deal import Own, every
@@ -67,7 +68,8 @@ def wgmma(act: Act) -> None:
         cell.close(access, product if init else cell.data[region.index] + product)
 
     size = 2 * int(np.prod(a.shape)) * b.shape[-1 if b.transposed else -2]
-    operation = Operation(w.scheduler, "WGMMA", w.cta, act.site, finish, queue, w.progress, size=size)
+    width = DTYPES[b.cell.dtype].bits / 16
+    operation = Operation(w.scheduler, "WGMMA", w.cta, act.site, finish, queue, w.progress, size, width)
     w.groups["wgmma"].append(operation)
     w.scheduler.issue(operation)
 
@@ -111,7 +113,9 @@ def tcgen05_mma(act: Act) -> None:
             cell.close(access, product if init else cell.data[region.index] + product)
 
     size = sum(2 * int(np.prod(j[0].shape)) for j in jobs) * sum(x.shape[-1 if x.transposed else -2] for x in bs)
-    w.scheduler.issue(Operation(w.scheduler, "tcgen05", w.cta, act.site, finish, queue, size=size))
+    size //= len(ctas)  # each does its half at the same time
+    width = DTYPES[bs[0].cell.dtype].bits / 16
+    w.scheduler.issue(Operation(w.scheduler, "tcgen05", w.cta, act.site, finish, queue, size=size, width=width))
 
 
 def _scaled(x: Array, scales: Array) -> Array:
@@ -156,7 +160,8 @@ def tmem_load(act: Act) -> None:
         cell.close(reading)
         register.close(writing, values)
 
-    operation = Operation(w.scheduler, "tcgen05.ld", w.cta, act.site, finish, signal=w.progress)
+    size = 4 * int(np.prod(register.shape))
+    operation = Operation(w.scheduler, "tcgen05.ld", w.cta, act.site, finish, signal=w.progress, size=size)
     w.loads.append(operation)
     w.scheduler.issue(operation)
 
@@ -178,7 +183,8 @@ def tmem_store(act: Act) -> None:
     def finish() -> None:
         cell.close(access, values)
 
-    operation = Operation(w.scheduler, "tcgen05.st", w.cta, act.site, finish, signal=w.progress)
+    size = values.size * DTYPES[cell.dtype].bits // 8
+    operation = Operation(w.scheduler, "tcgen05.st", w.cta, act.site, finish, signal=w.progress, size=size)
     w.stores.append(operation)
     w.scheduler.issue(operation)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsgen.model.expr import Ref, walk
+from tsgen.model.dtypes import DTYPES
+from tsgen.model.expr import Const, Name, Ref, walk
 from tsgen.model.ops import OPS, assigns, map_target
 from tsgen.runtime.errors import CannotRun
 from tsgen.simulate import copies, matrix
@@ -69,6 +70,7 @@ def store(act: Act) -> None:
         picks = stored_picks(act, at)
         taken = parts(at, picks)
         shape = shape_of(taken)
+        act.tensors += int(np.prod(shape)) * DTYPES[tensor.dtype].bits / 8
         tensor.write(taken, fitted(value, picks, shape), None if where is None else fitted(where, picks, shape))
         return
     cell, at = act.cell(to, write=True)
@@ -80,6 +82,7 @@ def store(act: Act) -> None:
     region = act.region(cell, at, picks)
     shape = cell.data[region.index].shape
     mask = None if where is None else fitted(where, picks, shape)
+    act.shared += int(np.prod(shape)) * DTYPES[cell.dtype].bits / 8
     cell.write(region, fitted(value, picks, shape), act.site, mask)
 
 
@@ -124,6 +127,7 @@ def map_(act: Act) -> None:
     """The statements in order. What is written is seen by those that follow."""
     for a in assigns(act.work):
         value = act.number(a.value)
+        act.instructions += np.size(value) / 32 * sum(1 for e in walk(a.value) if not isinstance(e, Const | Name | Ref))  # type: ignore[arg-type]
         target = map_target(act.work, a)
         if target is None:
             act.names[a.name] = value

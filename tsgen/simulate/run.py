@@ -23,8 +23,10 @@ from tsgen.runtime.run import expected, reference_of
 from tsgen.simulate.faults import MEANING, Fault, FaultKind
 from tsgen.simulate.gmem import Tensor
 from tsgen.simulate.grid import Before, Grid
+from tsgen.simulate.latency import COSTS, Clock
 from tsgen.simulate.scheduler import Scheduler
 from tsgen.simulate.timeline import Timeline
+from tsgen.simulate.trace import Recorder
 from tsgen.simulate.warp import Warp
 
 MOVES = 20_000_000  # of one run: more than any shape that is worth simulating takes
@@ -67,14 +69,16 @@ class Outcome:
         return f"{'ok  ' if self.ok else 'FAIL'} {schedule}: {'; '.join(parts)}"
 
 
-def simulate(program: Program, kernels: Kernels, dims: Mapping[str, int], seed: int) -> Outcome:
-    """Runs one shape under the schedule of a seed, which also draws the inputs."""
+def simulate(
+    program: Program, kernels: Kernels, dims: Mapping[str, int], seed: int, recorder: Recorder | None = None
+) -> Outcome:
+    """Runs one shape under the schedule of a seed, which also draws the inputs; with a recorder, in modelled time."""
     kernel = chain_as_one(program)
     problem = make_problem(kernel, dims)
     xp = NumpyArrays(seed)
     arguments = inputs(problem, xp, seed)
     wanted = expected(problem, arguments, xp)
-    scheduler = Scheduler(seed)
+    scheduler = Scheduler(seed) if recorder is None else Clock(seed, COSTS[kernels[0][0].target], recorder)
     timeline = Timeline()
     memory: dict[str, Tensor] = {}
     values: dict[str, Value] = dict(problem.dims)
@@ -116,7 +120,7 @@ def _grids(
     values: Mapping[str, Value],
     timeline: Timeline,
 ) -> list[Grid]:
-    waves = 1 + scheduler.random.randrange(3)  # clusters that a persistent grid has
+    waves = 1 if scheduler.recorder is not None else 1 + scheduler.random.randrange(3)  # clusters of persistent grids
     made: list[Grid] = []
     for kernel, derived in kernels:
         size = int(np.prod([a.cluster for a in kernel.launch.axes], dtype=int)) if kernel.launch.axes else 1

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from tsgen.simulate.barriers import Signal
 
 if TYPE_CHECKING:
-    from tsgen.simulate.warp import Site
+    from tsgen.simulate.trace import Recorder
+    from tsgen.simulate.warp import Site, Warp
 
 FAST, SLOW = 1.0, 0.002
 TRIES = 12  # draws before whoever is fastest moves
@@ -28,13 +29,16 @@ class Actor(Protocol):
 
     def move(self) -> None: ...
 
+    def take_cost(self) -> float:
+        """Cycles from now until it moves on."""
+        ...
+
 
 class Operation:
     """Work of an asynchronous engine. `finish` does it, and may give what the engine does next for the same call."""
 
     __slots__ = (
         "after",
-        "at",
         "done",
         "engine",
         "finish",
@@ -44,7 +48,7 @@ class Operation:
         "signal",
         "site",
         "size",
-        "start",
+        "width",
     )
 
     def __init__(
@@ -57,6 +61,7 @@ class Operation:
         queue: InOrder | None = None,
         signal: Signal | None = None,
         size: int = 0,
+        width: float = 1.0,
     ) -> None:
         self.scheduler = scheduler
         self.engine = engine
@@ -66,10 +71,12 @@ class Operation:
         self.queue = queue
         self.signal = signal  # fired when it is done
         self.size = size  # bytes, or floating-point operations of tensor cores
+        self.width = width  # of their operands, in units of 16 bits
         self.after: list[Callable[[], None]] = []
         self.done = False
-        self.at = 0.0
-        self.start = 0.0
+
+    def take_cost(self) -> float:
+        return 0.0
 
     def move(self) -> None:
         then = self.finish()
@@ -111,6 +118,8 @@ class Scheduler:
         self.random = Random(seed)
         self.ready: list[Actor] = []
         self.moves = 0
+        self.now = 0.0  # cycles, where time is modelled
+        self.recorder: Recorder | None = None
         self.speed: dict[str, float] = {}
         self.policy, self._slow = POLICIES[seed % len(POLICIES)]
         self._last_first = self.policy == "last come, first served"
@@ -118,6 +127,14 @@ class Scheduler:
     def add(self, actor: Actor) -> None:
         """Lets somebody move who can."""
         self.ready.append(actor)
+
+    def wake(self, warp: Warp) -> None:
+        """Lets a warp move whose signal has fired."""
+        self.add(warp)
+
+    def work(self, warp: Warp, shared: float, global_: float, instructions: float) -> float:
+        """Cycles of a warp's own work: none without time."""
+        return 0.0
 
     def issue(self, operation: Operation) -> None:
         """Hands an operation to its engine."""

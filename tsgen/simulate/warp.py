@@ -40,6 +40,12 @@ class Site:
     def span(self) -> Span:
         return self.step.span
 
+    @property
+    def where(self) -> str:
+        """Trip and tile."""
+        parts = [f"{name} {n}" for name, n in (("trip", self.trip), ("tile", self.tile)) if n is not None]
+        return ", ".join(parts)
+
     def __str__(self) -> str:
         trip = "" if self.trip is None else f", trip {self.trip}"
         return f"`{self.step.text}` of {self.warp.name} (line {self.step.span.line}{trip})"
@@ -70,8 +76,8 @@ class Warp:
         self.name = f"{f'warp {warp} of ' if self.warps > 1 else ''}{self.task_name}{place}"
         self.column = f"{self.task_name}{f'.{warp}' if self.warps > 1 else ''}{f' CTA {cta}' if place else ''}"
         self.marks = (f"task {self.task_name}", f"warp {self.column}", f"CTA {cta}")
-        self.at = 0.0
-        self.cost = 0.0
+        self.row = f"{self.task_name}{f' warp {warp}' if self.warps > 1 else ''}"
+        self.cost = 0.0  # cycles of the steps since it moved last
         self.positions = pipes.Positions(self)
         self.registers: dict[tuple[str, str], Cell] = {}
         self.scalars: dict[tuple[str, str], Value] = {}
@@ -129,7 +135,11 @@ class Warp:
         return "the grid before this one"
 
     def _wake(self) -> None:
-        self.scheduler.add(self)
+        self.scheduler.wake(self)
+
+    def take_cost(self) -> float:
+        cost, self.cost = self.cost, 0.0
+        return cost
 
     def site(self, step: CallStep) -> Site:
         return Site(self, step, self.trip, self.tile)
@@ -232,12 +242,15 @@ class Warp:
         step = node.step
         assert isinstance(step, CallStep)
         site = self.site(step)
+        began = self.scheduler.now
+        cost = self.scheduler.work(self, 0, 0, 0)
         match step.kind:
             case "work":
                 work = self.kernel.work(step.target, step.method)
                 if work is not None:
                     self._note(site)
-                    works.perform(self, work, node, site)
+                    act = works.perform(self, work, node, site)
+                    cost = self.scheduler.work(self, act.shared, act.tensors, act.instructions)
             case "pipeline" | "group" | "queue":
                 yield from pipes.step(self, node, site)
             case "completion":
@@ -246,6 +259,11 @@ class Warp:
                 yield from self._barrier(step, node, site)
             case "pdl":
                 yield from self._pdl(step, site)
+        recorder, now = self.scheduler.recorder, self.scheduler.now
+        if recorder is not None:
+            recorder.step(site, "wait", began, now)
+            recorder.step(site, "work", now, now + cost)
+        self.cost += cost
 
     def _note(self, site: Site, stage: int | None = None, phase: int | None = None) -> None:
         self.grid.timeline.add(site, stage, phase)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tsgen.derive.storage import root
 from tsgen.derive.unfold import Node
+from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Expr, Index, Name, Placed, Ref, text
 from tsgen.model.kernel import Field, Work
 from tsgen.runtime.errors import CannotRun
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 Semantics = Callable[["Act"], None]
 
 
-def perform(w: Warp, work: Work, node: Node, site: Site) -> None:
-    """One call of a work. Raises CannotRun for a work whose code is not known."""
+def perform(w: Warp, work: Work, node: Node, site: Site) -> Act:
+    """One call of a work, with what it has cost. Raises CannotRun for a work whose code is not known."""
     from tsgen.simulate.ops import SEMANTICS
 
     act = Act(w, work, node, site)
@@ -54,6 +55,7 @@ def perform(w: Warp, work: Work, node: Node, site: Site) -> None:
             f"{work.owner}.{work.name} (line {work.span.line}) has no NumPy twin: there is nothing to simulate",
             "give it one, `numpy: |`, or `numpy: same` where the body is NumPy as well",
         )
+    return act
 
 
 def part_shape(w: Warp, f: Field) -> tuple[int, ...]:
@@ -114,6 +116,9 @@ class Act:
         self.kernel = w.kernel
         self.names = w.work_names(work, node)
         self.alone = work.scope == "warp"  # the warp does all of it
+        self.shared = 0.0  # bytes of shared memory that the warp moves
+        self.tensors = 0.0  # bytes of tensors
+        self.instructions = 0.0
 
     # ---- arguments -------------------------------------------------------------------------------------------------
 
@@ -267,11 +272,15 @@ class Act:
         return self.read_cell(cell, at, self.own(extents(at)))
 
     def read_tensor(self, ref: Ref, at: tuple[At, ...], picks: Sequence[Pick]) -> Array:
-        found = self.tensor(ref).read(parts(at, picks), self.site).reshape(shape_of(picks))
+        tensor = self.tensor(ref)
+        found = tensor.read(parts(at, picks), self.site).reshape(shape_of(picks))
+        self.tensors += found.size * DTYPES[tensor.dtype].bits / 8
         return tile(found)
 
     def read_cell(self, cell: Cell, at: tuple[At, ...], picks: Sequence[Pick]) -> Array:
-        return tile(cell.read(self.region(cell, at, picks), self.site).reshape(shape_of(picks)))
+        found = cell.read(self.region(cell, at, picks), self.site).reshape(shape_of(picks))
+        self.shared += found.size * DTYPES[cell.dtype].bits / 8
+        return tile(found)
 
     def read_register(self, ref: Ref) -> Value:
         f = self.field(ref)
