@@ -7,19 +7,8 @@ count disagree the hardware goes on with the wrong phase, and the simulator stop
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
 
-from tsgen.simulate.faults import Fault
-
-if TYPE_CHECKING:
-    from tsgen.diagnostics import Span
-
-
-class Site(Protocol):
-    """Who does something, for messages."""
-
-    @property
-    def span(self) -> Span: ...
+from tsgen.simulate.faults import Fault, Site
 
 
 class Signal:
@@ -59,13 +48,13 @@ class MBarrier(Signal):
             raise Fault(
                 "phase",
                 f"{who} waits for phase {phase} of {self.name}, which has completed {done}: its bit has moved on",
-                ("the wait", who.span),
+                ("the wait", who),
             )
         if (phase - done) % 2:
             raise Fault(
                 "phase",
                 f"{who} waits for phase {phase} of {self.name}, which has completed {done}: its bit lets the wait pass",
-                ("the wait", who.span),
+                ("the wait", who),
             )
         return False
 
@@ -80,7 +69,7 @@ class MBarrier(Signal):
                 "arrivals",
                 f"{who} arrives at {self.name} with {count} where {self.pending} of {self.need} are missing in phase "
                 f"{phase}{others and '; before it:' + others[1:]}",
-                ("one arrival too many", who.span),
+                ("one arrival too many", who),
             )
         self.pending -= count
         self.arrived_by.append(who)
@@ -102,7 +91,7 @@ class MBarrier(Signal):
             raise Fault(
                 "bytes" if kind == "bytes" else "arrivals",
                 f"{who} {does} {self.name} for phase {phase}, and phase {self.completed} counts it",
-                ("counted in the wrong phase", who.span),
+                ("counted in the wrong phase", who),
             )
 
     def _check(self) -> None:
@@ -146,7 +135,7 @@ class NamedBarrier(Signal):
             raise Fault(
                 "arrivals",
                 f"{who} arrives at {self.name} with {threads} threads, and {self.arrived} of {self.threads} are there",
-                ("too many threads", who.span),
+                ("too many threads", who),
             )
         if self.arrived == self.threads:
             self.arrived = 0

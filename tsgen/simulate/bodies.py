@@ -20,7 +20,7 @@ from tsgen.runtime.errors import CannotRun
 from tsgen.simulate.expressions import single
 from tsgen.simulate.faults import Fault
 from tsgen.simulate.memory import Array, Cell, Region
-from tsgen.simulate.windows import Value, all_of, extents, parts, shape_of, window
+from tsgen.simulate.windows import Value, all_of, extents, parts, window
 from tsgen.simulate.works import Act
 
 _OF_A_THREAD = {"thread", "lane", "warp"}
@@ -50,7 +50,7 @@ def run_twin(act: Act) -> None:
     try:
         exec(code, {"__builtins__": __builtins__}, names)
     except IndexError as e:
-        raise Fault("outside", f"{act.site} reads outside: {e}", ("in its NumPy twin", work.span)) from None
+        raise Fault("outside", f"{act.site} reads outside: {e}", ("in its NumPy twin", act.site)) from None
     except Exception as e:
         at = work.span.line
         raise CannotRun(f"the NumPy twin of {work.owner}.{work.name} (line {at}) fails: {type(e).__name__}: {e}") from e
@@ -119,6 +119,3 @@ def _views(act: Act, used: frozenset[str], names: dict[str, Value]) -> dict[str,
 def _plain(v: Value) -> Value:
     v = single(v)
     return v.item() if isinstance(v, np.ndarray | np.generic) and v.ndim == 0 else v
-
-
-__all__ = ["run_twin", "shape_of"]

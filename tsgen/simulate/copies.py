@@ -11,11 +11,11 @@ from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Ref
 from tsgen.model.ops import copies
 from tsgen.simulate.barriers import MBarrier
-from tsgen.simulate.deal import Pick, every, length
+from tsgen.simulate.deal import Pick, length
 from tsgen.simulate.gmem import Tensor
 from tsgen.simulate.memory import Array, Cell
 from tsgen.simulate.scheduler import Operation
-from tsgen.simulate.windows import At, Range, all_of, extents, parts, shape_of, window
+from tsgen.simulate.windows import all_of, extents, parts, shape_of, window
 from tsgen.simulate.works import Act
 
 
@@ -200,6 +200,3 @@ def peer_store(act: Act) -> None:
             barrier.complete(nbytes, phase, act.site)
 
         w.scheduler.issue(Operation(w.scheduler, "remote store", cta, act.site, finish, size=nbytes))
-
-
-__all__ = ["At", "Range", "cp_async_load", "every", "peer_store", "tma_load", "tma_store"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from tsgen.diagnostics import Span
@@ -22,12 +22,26 @@ MEANING: dict[FaultKind, str] = {
 }
 
 
-class Fault(Exception):
-    """A run that a GPU may not survive. `places` are steps of the spec with what is to be seen there."""
+class Site(Protocol):
+    """Who does something, for messages: a step of a warp, or the host. The text names the step and its line."""
 
-    def __init__(self, kind: FaultKind, message: str, *places: tuple[str, Span]) -> None:
+    @property
+    def span(self) -> Span: ...
+
+    @property
+    def warp(self) -> Warp | None: ...
+
+
+class Fault(Exception):
+    """A run that a GPU may not survive. `places` are steps with what is to be seen there."""
+
+    def __init__(self, kind: FaultKind, message: str, *places: tuple[str, Site]) -> None:
         super().__init__(message)
         self.kind: FaultKind = kind
         self.message = message
         self.places = places
-        self.warps: tuple[Warp, ...] = ()  # that it is about, for the timeline
+
+    @property
+    def warps(self) -> list[Warp]:
+        """The warps that it is about."""
+        return [who.warp for _, who in self.places if who.warp is not None]

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tsgen.model.dtypes import DTYPES
-from tsgen.simulate.barriers import Site
 from tsgen.simulate.deal import Pick
-from tsgen.simulate.faults import Fault
+from tsgen.simulate.faults import Fault, Site
 from tsgen.simulate.memory import Array, rounded
 from tsgen.simulate.windows import Value, inside, selector, shape_of
 
@@ -83,4 +82,4 @@ class Tensor:
 
     def _holds(self, index: tuple[slice | int | Array, ...], who: Site) -> None:
         if self.written is not None and not np.all(self.written[index]):
-            raise Fault("unwritten", f"{who} reads {self.name}, which nobody has written there", ("reads it", who.span))
+            raise Fault("unwritten", f"{who} reads {self.name}, which nobody has written there", ("reads it", who))

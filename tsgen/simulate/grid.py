@@ -14,9 +14,9 @@ from tsgen.model.expr import Expr, Ref, text
 from tsgen.model.kernel import Kernel
 from tsgen.model.steps import CallStep
 from tsgen.runtime.errors import CannotRun
-from tsgen.simulate.barriers import Signal, Site
+from tsgen.simulate.barriers import Signal
 from tsgen.simulate.expressions import NoData, evaluate
-from tsgen.simulate.faults import Fault
+from tsgen.simulate.faults import Fault, Site
 from tsgen.simulate.gmem import Tensor
 from tsgen.simulate.layout import Layout, all_cells
 from tsgen.simulate.memory import Array, whole
@@ -53,6 +53,8 @@ class Before(Signal):
 
 class _Host:
     """The host function, as somebody who reads tensors."""
+
+    warp = None
 
     def __init__(self, span: Span) -> None:
         self.span = span
@@ -116,7 +118,7 @@ class Grid:
             raise Fault(
                 "order",
                 f"{site} touches {name}, and the kernel before this one may still do: `wait_griddep` has not passed",
-                ("touches it", site.span),
+                ("touches it", site),
             )
         return self.memory[name]
 

@@ -11,6 +11,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from tsgen.frozen import frozen
+from tsgen.model.expr import Call, Const, Expr, Name, Ref, walk
 from tsgen.simulate.scheduler import Actor, Operation, Scheduler
 
 if TYPE_CHECKING:
@@ -41,6 +42,21 @@ COSTS: dict[str, Costs] = {
     "sm_103a": Costs(tensor_flops=8192),
     "sm_120a": Costs(tensor_flops=2048),
 }
+
+
+SPECIAL = {"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh"}  # 16 lanes for each cycle and multiprocessor
+LONG = {"erf", "gelu", "gelu_tanh", "silu", "sigmoid", "activation"}  # a handful of instructions and a special one
+
+
+def issue_slots(e: Expr) -> int:
+    """Cycles in which one warp issues an expression for 32 elements."""
+    slots = 0
+    for part in walk(e):
+        if isinstance(part, Call):
+            slots += 8 if part.function in SPECIAL else 16 if part.function in LONG else 1
+        elif not isinstance(part, Const | Name | Ref):
+            slots += 1
+    return slots
 
 
 class Clock(Scheduler):
@@ -122,9 +138,15 @@ class Clock(Scheduler):
         return True
 
     def work(self, warp: Warp, shared: float, global_: float, instructions: float) -> float:
-        """Cycles of a warp's own work: bytes of shared and global memory, and instructions of all its lanes."""
+        """Cycles of a warp's own work: bytes of shared and global memory, and issue slots, which the warps of one
+        quarter of the multiprocessor share."""
         c = self.costs
         cycles = c.step + instructions
+        if instructions:
+            key = ("issue", warp.cta, (warp.instance.first_warp + warp.warp) % 4)
+            start = max(self.now, self.free.get(key, 0.0))
+            self.free[key] = start + instructions
+            cycles += start - self.now
         if shared:
             cycles += c.shared_latency + shared / (c.shared_bytes / 4)  # a quarter of what all four quarters have
         if global_:

@@ -8,11 +8,11 @@ from tsgen.derive.uses import cta_group
 from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Ref
 from tsgen.runtime.functions import FUNCTIONS
-from tsgen.simulate.deal import Own, every
-from tsgen.simulate.memory import ARRAYS, Array, Cell, Open, Region, whole
+from tsgen.simulate.deal import Own
+from tsgen.simulate.memory import ARRAYS, Array, Cell, Open, Region
 from tsgen.simulate.scheduler import InOrder, Operation
 from tsgen.simulate.windows import all_of, extents, parts
-from tsgen.simulate.works import Act, field_part
+from tsgen.simulate.works import Act, field_part, fitted, stored_picks
 
 
 def _f32(a: Array) -> Array:
@@ -168,8 +168,6 @@ def tmem_load(act: Act) -> None:
 
 def tmem_store(act: Act) -> None:
     """Each warp writes its lanes; they are there after `tcgen05.wait_st`."""
-    from tsgen.simulate.ops import fitted, stored_picks
-
     w = act.w
     placed = act.placed("value")
     assert placed is not None
@@ -187,6 +185,3 @@ def tmem_store(act: Act) -> None:
     operation = Operation(w.scheduler, "tcgen05.st", w.cta, act.site, finish, signal=w.progress, size=size)
     w.stores.append(operation)
     w.scheduler.issue(operation)
-
-
-__all__ = ["every", "tcgen05_cp", "tcgen05_mma", "tmem_load", "tmem_store", "wgmma", "whole"]

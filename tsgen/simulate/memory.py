@@ -10,16 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tsgen.runtime.arrays import NumpyArrays
-from tsgen.simulate.faults import Fault
-
-if TYPE_CHECKING:
-    from tsgen.simulate.barriers import Site
+from tsgen.simulate.faults import Fault, Site
 
 Array = NDArray[Any]  # float32, int64 or bool
 Selector = tuple[slice | int | Array, ...]  # what indexes an array
@@ -161,7 +158,7 @@ class Cell:
             raise Fault(
                 "race",
                 f"{self.name} {reason} while {access.who} still {_doing(access)} it",
-                ("still under way", access.who.span),
+                ("still under way", access.who),
             )
         self.valid[...] = False
         self.reason = f"it {reason}"
@@ -173,7 +170,7 @@ class Cell:
                 raise Fault(
                     "race",
                     f"the CTA ends while {access.who} still reads {self.name}",
-                    ("still under way", access.who.span),
+                    ("still under way", access.who),
                 )
 
     # ---- how -------------------------------------------------------------------------------------------------------
@@ -196,7 +193,7 @@ class Cell:
             o.order is order and o.write and o.region.overlaps(region) for o in self.opens
         ):  # an earlier operation of this queue writes it first
             return
-        raise Fault("unwritten", f"{who} reads {self.name}: {self.reason}", ("reads it", who.span))
+        raise Fault("unwritten", f"{who} reads {self.name}: {self.reason}", ("reads it", who))
 
     def _conflicts(self, region: Region, write: bool, who: Site, order: object | None) -> None:
         for access in self.opens:
@@ -207,8 +204,8 @@ class Cell:
                     "race",
                     f"{who} {'writes' if write else 'reads'} {self.name} while {access.who} still {_doing(access)} it "
                     f"through {access.engine}",
-                    ("writes it" if write else "reads it", who.span),
-                    ("still under way", access.who.span),
+                    ("writes it" if write else "reads it", who),
+                    ("still under way", access.who),
                 )
 
     def _invalidate_aliases(self, region: Region, who: Site, order: object | None = None) -> None:
@@ -225,8 +222,8 @@ class Cell:
                         "race",
                         f"{who} writes {self.name}, which shares bytes with {other.name}, while {access.who} still "
                         f"{_doing(access)} that through {access.engine}",
-                        ("writes it", who.span),
-                        ("still under way", access.who.span),
+                        ("writes it", who),
+                        ("still under way", access.who),
                     )
             other.valid[hit] = False
             other.reason = f"{who} has written {self.name} over it"

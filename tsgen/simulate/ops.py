@@ -1,15 +1,23 @@
-"""The built-in works of threads, in NumPy: `load`, `store`, `map`. One entry for each op of tsgen.model.ops."""
+"""What works do, in NumPy: `perform` runs one call of one warp.
+
+The registry has an entry for each op of tsgen.model.ops; those of threads (`load`, `store`, `map`) are here, those of
+engines in `copies` and `matrix`.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from tsgen.derive.unfold import Node
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Const, Name, Ref, walk
+from tsgen.model.kernel import Work
 from tsgen.model.ops import OPS, assigns, map_target
 from tsgen.runtime.errors import CannotRun
 from tsgen.simulate import copies, matrix
-from tsgen.simulate.deal import Pick
+from tsgen.simulate.bodies import run_twin
+from tsgen.simulate.latency import issue_slots
 from tsgen.simulate.memory import Array, Region
 from tsgen.simulate.windows import (
     At,
@@ -20,7 +28,10 @@ from tsgen.simulate.windows import (
     shape_of,
     window,
 )
-from tsgen.simulate.works import Act, Semantics, tile
+from tsgen.simulate.works import Act, Semantics, fitted, stored_picks
+
+if TYPE_CHECKING:
+    from tsgen.simulate.warp import Site, Warp
 
 
 def load(act: Act) -> None:
@@ -86,28 +97,6 @@ def store(act: Act) -> None:
     cell.write(region, fitted(value, picks, shape), act.site, mask)
 
 
-def stored_picks(act: Act, at: tuple[At, ...]) -> list[Pick]:
-    """The part of a window that a warp stores: that which it holds of the value's register field."""
-    placed = act.placed("value")
-    assert placed is not None
-    shape = extents(at)
-    for e in walk(placed.expr):
-        if isinstance(e, Ref) and act.kind(e) == "rmem" and act.field(e).shape:
-            f = act.field(e)
-            if e.window is None:
-                return act.picks(shape, f)
-    return act.own(shape)
-
-
-def fitted(value: Value, picks: list[Pick], shape: tuple[int, ...]) -> Array:
-    """A value as an array of a region's `shape`, which has the picks' elements: scalars and rows are broadcast."""
-    array = np.asarray(value)
-    kept = shape_of(picks)
-    if array.size != int(np.prod(kept)):
-        array = np.broadcast_to(array, kept)
-    return array.reshape(shape)
-
-
 def _element(a: At) -> int | Array:
     assert isinstance(a, int | np.ndarray)
     return a
@@ -127,7 +116,7 @@ def map_(act: Act) -> None:
     """The statements in order. What is written is seen by those that follow."""
     for a in assigns(act.work):
         value = act.number(a.value)
-        act.instructions += np.size(value) / 32 * sum(1 for e in walk(a.value) if not isinstance(e, Const | Name | Ref))  # type: ignore[arg-type]
+        act.instructions += np.size(value) / 32 * issue_slots(a.value)  # type: ignore[arg-type]
         target = map_target(act.work, a)
         if target is None:
             act.names[a.name] = value
@@ -156,4 +145,17 @@ SEMANTICS: dict[str, Semantics] = {
 }
 assert set(SEMANTICS) == set(OPS)
 
-__all__ = ["SEMANTICS", "CannotRun", "tile"]
+
+def perform(w: Warp, work: Work, node: Node, site: Site) -> Act:
+    """One call of a work, with what it has cost. Raises CannotRun for a work whose code is not known."""
+    act = Act(w, work, node, site)
+    if work.op is not None:
+        SEMANTICS[work.op](act)
+    elif work.numpy is not None:
+        run_twin(act)
+    else:
+        raise CannotRun(
+            f"{work.owner}.{work.name} (line {work.span.line}) has no NumPy twin: there is nothing to simulate",
+            "give it one, `numpy: |`, or `numpy: same` where the body is NumPy as well",
+        )
+    return act

@@ -16,7 +16,6 @@ from tsgen.model.kernel import Kernel, Program
 from tsgen.runtime.arrays import NumpyArrays
 from tsgen.runtime.buffers import make_input
 from tsgen.runtime.compare import Comparison, compare
-from tsgen.runtime.errors import CannotRun
 from tsgen.runtime.functions import Value
 from tsgen.runtime.problem import Problem, make_problem
 from tsgen.runtime.run import expected, reference_of
@@ -144,7 +143,8 @@ def _run(grids: list[Grid], scheduler: Scheduler, timeline: Timeline) -> Finding
                 _start_after(before, grid)
         ended = scheduler.run(MOVES)
     except Fault as fault:
-        return Finding(fault.kind, fault.message, fault.places, timeline.table(fault.warps, ()))
+        places = tuple((text, who.span) for text, who in fault.places)
+        return Finding(fault.kind, fault.message, places, timeline.table(fault.warps, ()))
     blocked = [w for g in grids for c in g.all for w in c.warps if not w.ended]
     if blocked or not ended:
         return _hang(blocked, timeline)
@@ -198,6 +198,3 @@ def run(
             if not outcome.ok:
                 break
     return outcomes
-
-
-__all__ = ["CannotRun", "Finding", "Outcome", "run", "simulate"]

@@ -90,12 +90,12 @@ class Recorder:
         rows: dict[str, dict[str, float]] = {}
         waits: dict[str, dict[str, float]] = {}
         for s in self.stretches:
-            if s.cta == 0 and s.kind != "engine" and s.row in self.first_warps:
-                rows.setdefault(s.row.removesuffix(" warp 0"), defaultdict(float))[s.kind] += s.end - s.start
-                if s.kind == "wait":
-                    waits.setdefault(s.row.removesuffix(" warp 0"), defaultdict(float))[
-                        f"`{s.name}` (line {s.line})"
-                    ] += s.end - s.start
+            if s.cta or s.kind == "engine" or s.row not in self.first_warps:
+                continue
+            row, took = s.row.removesuffix(" warp 0"), s.end - s.start
+            rows.setdefault(row, defaultdict(float))[s.kind] += took
+            if s.kind == "wait":
+                waits.setdefault(row, defaultdict(float))[f"`{s.name}` (line {s.line})"] += took
         width = max(len(r) for r in [*rows, *(f"engine {e}" for e, c in self.busy if c == 0)])
         lines = [f"{total:,.0f} cycles by the model"]
         for row, spent in rows.items():

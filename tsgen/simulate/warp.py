@@ -13,7 +13,7 @@ from tsgen.diagnostics import Span
 from tsgen.model.expr import Expr, Placed, Ref
 from tsgen.model.kernel import Task, TaskInstance, Work
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
-from tsgen.simulate import pipes, works
+from tsgen.simulate import ops, pipes, works
 from tsgen.simulate.barriers import MBarrier, NamedBarrier, Signal
 from tsgen.simulate.deal import Deal, deal_of
 from tsgen.simulate.expressions import evaluate
@@ -249,7 +249,7 @@ class Warp:
                 work = self.kernel.work(step.target, step.method)
                 if work is not None:
                     self._note(site)
-                    act = works.perform(self, work, node, site)
+                    act = ops.perform(self, work, node, site)
                     cost = self.scheduler.work(self, act.shared, act.tensors, act.instructions)
             case "pipeline" | "group" | "queue":
                 yield from pipes.step(self, node, site)

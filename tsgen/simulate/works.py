@@ -1,4 +1,4 @@
-"""What works do: `perform` runs one call of one warp. References become cells, registers or tensors here."""
+"""One call of a work by one warp: what its references mean (cells, registers, tensors), and its part of them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from tsgen.derive.storage import root
 from tsgen.derive.unfold import Node
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Expr, Index, Name, Placed, Ref, text
+from tsgen.model.expr import Expr, IfElse, Name, Placed, Ref, text, walk
 from tsgen.model.kernel import Field, Work
+from tsgen.model.steps import CallStep
 from tsgen.runtime.errors import CannotRun
-from tsgen.simulate.deal import Own, Pick, every, ids, length
+from tsgen.simulate.deal import Own, Pick, every, ids, length, tidy
 from tsgen.simulate.expressions import evaluate
 from tsgen.simulate.faults import Fault
 from tsgen.simulate.gmem import Tensor
-from tsgen.simulate.memory import Array, Cell, Region
+from tsgen.simulate.memory import Array, Cell, Region, rounded
 from tsgen.simulate.windows import (
     At,
     Range,
     Value,
-    all_of,
     extents,
     inside,
     is_element,
@@ -37,25 +37,6 @@ if TYPE_CHECKING:
     from tsgen.simulate.warp import Site, Warp
 
 Semantics = Callable[["Act"], None]
-
-
-def perform(w: Warp, work: Work, node: Node, site: Site) -> Act:
-    """One call of a work, with what it has cost. Raises CannotRun for a work whose code is not known."""
-    from tsgen.simulate.ops import SEMANTICS
-
-    act = Act(w, work, node, site)
-    if work.op is not None:
-        SEMANTICS[work.op](act)
-    elif work.numpy is not None:
-        from tsgen.simulate.bodies import run_twin
-
-        run_twin(act)
-    else:
-        raise CannotRun(
-            f"{work.owner}.{work.name} (line {work.span.line}) has no NumPy twin: there is nothing to simulate",
-            "give it one, `numpy: |`, or `numpy: same` where the body is NumPy as well",
-        )
-    return act
 
 
 def part_shape(w: Warp, f: Field) -> tuple[int, ...]:
@@ -133,8 +114,6 @@ class Act:
         return self.chosen(v.expr)
 
     def chosen(self, e: Expr) -> Ref:
-        from tsgen.model.expr import IfElse
-
         while isinstance(e, IfElse):
             e = e.then if self.number(e.condition) else e.other
         assert isinstance(e, Ref)
@@ -153,8 +132,6 @@ class Act:
 
     def give(self, *values: Value) -> None:
         """Assigns results to the call's tokens."""
-        from tsgen.model.steps import CallStep
-
         assert isinstance(self.node.step, CallStep)
         for name, value in zip(self.node.step.results, values, strict=False):
             self.w.names[name] = value
@@ -220,9 +197,7 @@ class Act:
     def region(self, cell: Cell, at: tuple[At, ...], picks: Sequence[Pick]) -> Region:
         taken = parts(at, picks)
         if inside(taken, cell.shape) is not None:
-            raise Fault(
-                "outside", f"{self.site} touches {cell.name} {list(cell.shape)} outside", ("here", self.site.span)
-            )
+            raise Fault("outside", f"{self.site} touches {cell.name} {list(cell.shape)} outside", ("here", self.site))
         return Region(cell.shape, selector(taken))
 
     def tensor(self, ref: Ref) -> Tensor:
@@ -290,7 +265,7 @@ class Act:
                 raise Fault(
                     "unwritten",
                     f"{self.site} reads {f.owner}.{f.name}, which has no value yet",
-                    ("here", self.site.span),
+                    ("here", self.site),
                 )
             return self.w.scalars[key]
         cell = self.w.register(ref)
@@ -347,6 +322,28 @@ class Act:
         cell.write(region, array, self.site, None if mask is None else np.broadcast_to(np.asarray(mask), shape))
 
 
+def stored_picks(act: Act, at: tuple[At, ...]) -> list[Pick]:
+    """The part of a window that a warp stores: that which it holds of the value's register field."""
+    placed = act.placed("value")
+    assert placed is not None
+    shape = extents(at)
+    for e in walk(placed.expr):
+        if isinstance(e, Ref) and act.kind(e) == "rmem" and act.field(e).shape:
+            f = act.field(e)
+            if e.window is None:
+                return act.picks(shape, f)
+    return act.own(shape)
+
+
+def fitted(value: Value, picks: Sequence[Pick], shape: tuple[int, ...]) -> Array:
+    """A value as an array of a region's `shape`, which has the picks' elements: scalars and rows are broadcast."""
+    array = np.asarray(value)
+    kept = shape_of(picks)
+    if array.size != int(np.prod(kept)):
+        array = np.broadcast_to(array, kept)
+    return array.reshape(shape)
+
+
 def tile(found: Array) -> Array:
     """A tile with rows and columns: a vector is one row."""
     return found.reshape(1, -1) if found.ndim == 1 else found
@@ -358,16 +355,12 @@ def _index(a: At) -> int | Array:
 
 
 def _converted(value: Value, cell: Cell) -> Value:
-    from tsgen.simulate.memory import rounded
-
     found = rounded(np.asarray(value), cell.dtype)
     return found.item() if found.ndim == 0 else found
 
 
 def _within(pick: Pick, at: At) -> Pick:
     """The places, within what a warp has along a dimension, of what a window takes."""
-    from tsgen.simulate.deal import tidy
-
     if isinstance(at, Range):
         if isinstance(pick, slice) and pick.step == 1 and pick.start <= at.start and at.start + at.length <= pick.stop:
             return slice(at.start - pick.start, at.start - pick.start + at.length, 1)
@@ -388,6 +381,3 @@ def _inner(view: Ref, base: Field, at: tuple[At, ...], number: Callable[[Expr], 
         else:
             found.append(o)
     return tuple(found)
-
-
-__all__ = ["Act", "Index", "StepData", "all_of", "part_shape", "perform"]
