@@ -8,7 +8,7 @@ import click
 
 from tsgen import __version__
 
-VERBS = ("build", "check", "show", "diff", "explain", "rules", "schema", "new", "run", "bench")
+VERBS = ("build", "check", "show", "diff", "explain", "rules", "schema", "new", "run", "bench", "simulate")
 
 
 class LazyGroup(click.Group):

@@ -13,7 +13,7 @@ import click
 
 from tsgen.cli import FINDINGS, UNREADABLE
 from tsgen.cli.console import note, use_color
-from tsgen.cli.options import one
+from tsgen.cli.options import Selection, one
 
 if TYPE_CHECKING:
     from tsgen.cli.analysis import Case
@@ -36,18 +36,23 @@ def select(spec: str, sets: dict[str, str], variant: str | None, target: str | N
 
     What is to be built here is proven first: a schedule that may hang or race is not run.
     """
-    from tsgen.cli.analysis import analyse
-
     meta = _meta_beside(aot)
     if meta is not None and variant is None and not sets:
         variant = meta.variant
-    analysis = analyse(spec, one(sets, variant, target), prove=aot is None)
-    if not analysis.report.ok or not analysis.cases:
-        raise _stop(analysis.report)
-    case = analysis.cases[0]
+    case = resolved(spec, one(sets, variant, target), prove=aot is None)
     if meta is not None:
         _compare_meta(aot, meta, case.program)
     return case
+
+
+def resolved(spec: str, selection: Selection, *, prove: bool = False) -> Case:
+    """The one case of a selection, without findings. Raises Stop."""
+    from tsgen.cli.analysis import analyse
+
+    analysis = analyse(spec, selection, prove=prove)
+    if not analysis.report.ok or not analysis.cases:
+        raise _stop(analysis.report)
+    return analysis.cases[0]
 
 
 def _meta_beside(aot: Path | None) -> Meta | None:

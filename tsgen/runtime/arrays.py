@@ -16,6 +16,9 @@ from typing import Protocol, TypeGuard, Union
 
 from tsgen.model.dtypes import DTYPES, TORCH_TYPES
 from tsgen.runtime.errors import NEEDS_TORCH, CannotRun
+from tsgen.runtime.rounding import SMALL, to_power_of_two, to_small
+
+NUMPY_TYPES = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}  # those that PyTorch lacks
 
 Number = int | float | bool
 Operand = Union["Array", int, float, bool]
@@ -154,12 +157,16 @@ class Arrays(ABC):
         """Random normal, in a float dtype of the spec."""
 
     @abstractmethod
+    def laid_out(self, x: Array, strides: Sequence[int]) -> Array:
+        """A copy with these strides, in elements, where the library's users see strides."""
+
+    @abstractmethod
     def uniform_integers(self, low: int, high: int, shape: Shape) -> Array:
         """Random from low to high - 1, int64."""
 
 
 class NumpyArrays(Arrays):
-    """On the CPU. Dtypes that NumPy lacks are held as float32; bf16 is rounded to its values."""
+    """On the CPU. Dtypes that NumPy lacks are held as float32, rounded to their values."""
 
     def __init__(self, seed: int = 0) -> None:
         try:
@@ -189,7 +196,11 @@ class NumpyArrays(Arrays):
             bits = xp.asarray(x, dtype=xp.float32).view(xp.uint32)
             rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & xp.uint32(0xFFFF0000)
             return xp.where(xp.isnan(x), xp.float32(math.nan), rounded.view(xp.float32))
-        return xp.asarray(x).astype(getattr(xp, TORCH_TYPES.get(dtype, ""), xp.float32))
+        if dtype in SMALL:
+            return to_small(xp, x, dtype)
+        if dtype == "f8e8m0":
+            return to_power_of_two(xp, x)
+        return xp.asarray(x).astype(getattr(xp, NUMPY_TYPES.get(dtype, TORCH_TYPES.get(dtype, "")), xp.float32))
 
     def is_float(self, x: Array) -> bool:
         return bool(self.xp.asarray(x).dtype.kind == "f")
@@ -229,6 +240,9 @@ class NumpyArrays(Arrays):
 
     def uniform_integers(self, low: int, high: int, shape: Shape) -> Array:
         return self.random.integers(low, high, tuple(shape))
+
+    def laid_out(self, x: Array, strides: Sequence[int]) -> Array:
+        return self.xp.array(x)
 
 
 class TorchArrays(Arrays):
@@ -321,7 +335,6 @@ class TorchArrays(Arrays):
         return bool(self.xp.all(self.xp.eq(a, b) | (self.xp.ne(a, a) & self.xp.ne(b, b))))
 
     def laid_out(self, x: Array, strides: Sequence[int]) -> Array:
-        """A copy with these strides, in elements."""
         out = self.xp.empty_strided(tuple(x.shape), tuple(strides), dtype=x.dtype, device=self.device)
         return out.copy_(x)
 

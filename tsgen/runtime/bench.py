@@ -76,7 +76,7 @@ def _check(
 ) -> tuple[str, ...]:
     """The names of the kernels whose outputs are wrong. Outputs are poisoned again for each."""
     reference = reference_of(problem.kernel)
-    wanted = expected(problem, buffers, xp)
+    wanted = expected(problem, buffers.inputs, xp)
     wrong = []
     for name, candidate in candidates.items():
         if candidate is None:

@@ -8,7 +8,7 @@ from random import Random
 
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
 from tsgen.model.dtypes import DTYPES
-from tsgen.runtime.arrays import Array, TorchArrays
+from tsgen.runtime.arrays import Array, Arrays, TorchArrays
 from tsgen.runtime.errors import CannotRun
 from tsgen.runtime.functions import Value
 from tsgen.runtime.problem import Problem, TensorShape
@@ -43,6 +43,11 @@ class Buffers:
     outputs: Mapping[str, Fenced]
     copies: Mapping[str, Array]
 
+    @property
+    def inputs(self) -> dict[str, Value]:
+        """What the caller gives."""
+        return {n: v for n, v in self.arguments.items() if n not in self.outputs}
+
     def overwritten(self, xp: TorchArrays) -> list[str]:
         """The inputs that a kernel changed."""
         return [n for n, kept in self.copies.items() if not xp.same(kept, self._array(n))]
@@ -67,7 +72,7 @@ def make_buffers(problem: Problem, xp: TorchArrays, seed: int) -> Buffers:
             outputs[name] = fenced(shape, xp)
             arguments[name] = outputs[name].tensor
             continue
-        value = arguments[name] = _input(problem, shape, arguments, xp, random)
+        value = arguments[name] = make_input(problem, shape, arguments, xp, random)
         if xp.is_array(value):
             copies[name] = xp.clone(value)
     return Buffers(arguments, outputs, copies)
@@ -80,7 +85,8 @@ def fenced(t: TensorShape, xp: TorchArrays) -> Fenced:
     return Fenced(t, raw, xp.view_bytes(raw, GUARD, t.nbytes, t.dtype, t.shape, t.strides), poison)
 
 
-def _input(p: Problem, t: TensorShape, known: Mapping[str, Argument], xp: TorchArrays, random: Random) -> Argument:
+def make_input(p: Problem, t: TensorShape, known: Mapping[str, Value], xp: Arrays, random: Random) -> Argument:
+    """One argument that a caller gives. Raises CannotRun where nothing says what it is."""
     reference, tensor = p.kernel.reference, t.tensor
     if reference is not None and tensor.name in reference.inputs:
         names: dict[str, Value] = {**p.env, **known}
@@ -102,7 +108,7 @@ def _input(p: Problem, t: TensorShape, known: Mapping[str, Argument], xp: TorchA
     return float(drawn.item()) if not t.shape else xp.laid_out(drawn, t.strides)
 
 
-def _fit(t: TensorShape, value: Value, xp: TorchArrays) -> Argument:
+def _fit(t: TensorShape, value: Value, xp: Arrays) -> Argument:
     if value is None or isinstance(value, str):
         raise CannotRun(f"`inputs` gives {value!r} for {t.tensor.name}, a tensor is wanted")
     if not t.shape:

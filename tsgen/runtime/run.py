@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tsgen.model import kernel as model
 from tsgen.model.expr import Placed
-from tsgen.runtime.arrays import Array, TorchArrays
+from tsgen.runtime.arrays import Array, Arrays, TorchArrays
 from tsgen.runtime.buffers import Buffers, make_buffers
 from tsgen.runtime.compare import Comparison, compare
 from tsgen.runtime.errors import CannotRun
@@ -76,7 +76,7 @@ def reference_of(kernel: model.Kernel) -> model.Reference:
 def run_problem(problem: Problem, launch: Kernel, xp: TorchArrays, seed: int, timed: bool) -> Outcome:
     """One shape: launch once, compare, look at the guard zones and the inputs, then time more launches."""
     buffers = make_buffers(problem, xp, seed)
-    wanted = expected(problem, buffers, xp)
+    wanted = expected(problem, buffers.inputs, xp)
     if all(f.shape.size == 0 for f in buffers.outputs.values()):
         return Outcome(problem, {}, _faults(buffers, xp))
     try:
@@ -99,13 +99,9 @@ def run_problem(problem: Problem, launch: Kernel, xp: TorchArrays, seed: int, ti
     return Outcome(problem, comparisons, (), milliseconds(lambda: launch(buffers.arguments), 3, 10))
 
 
-def expected(problem: Problem, buffers: Buffers, xp: TorchArrays) -> dict[str, Array]:
+def expected(problem: Problem, inputs: Mapping[str, Value], xp: Arrays) -> dict[str, Array]:
     """What the outputs named in `reference` must be, in float32 or int64."""
-    names: dict[str, Value] = {
-        **problem.env,
-        **{n: v for n, v in buffers.arguments.items() if n not in buffers.outputs},
-    }
-    evaluator = Evaluator(xp, names)
+    evaluator = Evaluator(xp, {**problem.env, **inputs})
     return {name: _wanted(evaluator, name, e, problem) for name, e in reference_of(problem.kernel).values.items()}
 
 

@@ -1,0 +1,202 @@
+"""Copies by asynchronous engines: TMA, bulk stores, cp.async and stores into other CTAs' shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tsgen.derive.uses import peer_axis
+from tsgen.model.dtypes import DTYPES
+from tsgen.model.expr import Ref
+from tsgen.model.ops import copies
+from tsgen.simulate.barriers import MBarrier
+from tsgen.simulate.deal import Pick, length
+from tsgen.simulate.gmem import Tensor
+from tsgen.simulate.memory import Array, Cell
+from tsgen.simulate.scheduler import Operation
+from tsgen.simulate.windows import all_of, extents, parts, shape_of, window
+from tsgen.simulate.works import Act
+
+
+def cp_async_load(act: Act) -> None:
+    """Each warp copies its part. The copies of a call are one group; on an async pipeline the commit waits for them."""
+    w = act.w
+    issued: list[Operation] = []
+    for copy in copies(act.work):
+        source, to = act.chosen(copy.source), act.chosen(copy.to)
+        tensor, taken = _source(act, source, own=True)
+        cell, at = act.cell(to, write=True)
+        region = act.region(cell, at, act.own(extents(at)))
+        access = cell.open(region, True, act.site, "cp.async", None, reads=False)
+        shape = cell.data[region.index].shape
+
+        def finish(
+            cell: Cell = cell,
+            access: object = access,
+            tensor: Tensor = tensor,
+            taken: list[Pick] = taken,
+            shape: tuple[int, ...] = shape,
+        ) -> None:
+            cell.close(access, tensor.read(taken, act.site).reshape(shape))  # type: ignore[arg-type]
+
+        size = _nbytes(cell, act.own(extents(at)))
+        issued.append(Operation(w.scheduler, "cp.async", w.cta, act.site, finish, signal=w.progress, size=size))
+    w.groups["cp_async"] += issued[:-1] if _on_async_ring(act) else []
+    for operation in issued:
+        w.scheduler.issue(operation)
+    if issued:
+        w.groups["cp_async"].append(issued[-1] if len(issued) == 1 or _on_async_ring(act) else _group(act, issued))
+
+
+def _on_async_ring(act: Act) -> bool:
+    return (act.work.owner, act.node.instance) in act.w.layout.rings
+
+
+def _group(act: Act, issued: list[Operation]) -> Operation:
+    """Several copies as one group: done when all are."""
+    whole = Operation(act.w.scheduler, "cp.async", act.w.cta, act.site, lambda: None, signal=act.w.progress)
+    left = len(issued)
+
+    def one() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            whole.done = True
+            act.w.progress.fire()
+
+    for operation in issued:
+        operation.after.append(one)
+    return whole
+
+
+def _source(act: Act, source: Ref, *, own: bool) -> tuple[Tensor, list[Pick]]:
+    tensor = act.tensor(source)
+    at = window(source, tensor.shape, act.number)
+    return tensor, parts(at, act.own(extents(at)) if own else all_of(at))
+
+
+def tma_load(act: Act) -> None:
+    """One thread (of each warp, with `scope: warp`) starts the copies; each CTA that gets bytes counts them."""
+    w = act.w
+    if not (act.alone or w.elected):
+        return
+    key = (act.work.owner, act.node.instance)
+    ring = w.layout.rings.get(key)
+    for copy in copies(act.work):
+        source, to = act.chosen(copy.source), act.chosen(copy.to)
+        tensor = act.tensor(source)
+        from_at = window(source, tensor.shape, act.number)
+        group = [w.cta] if copy.multicast is None else w.layout.along(w.cta, {copy.multicast})
+        part, of = group.index(w.cta), len(group)
+        for cta in group:
+            cell, at = act.cell(to, write=True, cta=cta)
+            picks, source_picks = _share(all_of(at), part, of), _share(all_of(from_at), part, of)
+            region = act.region(cell, at, picks)
+            access = cell.open(region, True, act.site, "TMA", None, reads=False)
+            nbytes = _nbytes(cell, picks)
+            barrier: MBarrier | None = None
+            phase = 0
+            if ring is not None:
+                position = w.positions.work(key, producer=True)
+                stage, phase = position % ring.stages, position // ring.stages
+                barrier = ring.full[w.layout.leader(act.work.owner, cta)][stage]
+            taken = parts(from_at, source_picks)
+            shape = cell.data[region.index].shape
+
+            def finish(
+                cell: Cell = cell,
+                access: object = access,
+                tensor: Tensor = tensor,
+                taken: list[Pick] = taken,
+                shape: tuple[int, ...] = shape,
+                barrier: MBarrier | None = barrier,
+                phase: int = phase,
+                nbytes: int = nbytes,
+            ) -> None:
+                cell.close(access, tensor.read(taken, act.site).reshape(shape))  # type: ignore[arg-type]
+                if barrier is not None:
+                    barrier.complete(nbytes, phase, act.site)
+
+            cost = nbytes if cta == group[0] else 0  # a multicast reads once
+            w.scheduler.issue(Operation(w.scheduler, "TMA load", cta, act.site, finish, size=cost))
+
+
+def _share(picks: list[Pick], part: int, of: int) -> list[Pick]:
+    """One CTA's share of a multicast window: along the first dimension that can be split evenly."""
+    if of == 1:
+        return picks
+    for i, p in enumerate(picks):
+        n = length(p)
+        if n % of == 0 and n > 1:
+            return [*picks[:i], slice(part * (n // of), (part + 1) * (n // of), 1), *picks[i + 1 :]]
+    raise ValueError("a multicast window that cannot be split")
+
+
+def _nbytes(cell: Cell, picks: Sequence[Pick]) -> int:
+    return int(np.prod(shape_of(picks), dtype=int)) * DTYPES[cell.dtype].bits // 8
+
+
+def tma_store(act: Act) -> None:
+    """One thread starts the store: it reads its source some time later, and writes the tensor later still."""
+    w = act.w
+    if not (act.alone or w.elected):
+        return
+    to = act.ref("to")
+    tensor = act.tensor(to)
+    cell, at = act.cell(act.ref("from"), write=False)
+    region = act.region(cell, at, all_of(at))
+    to_at = window(to, tensor.shape, act.number)
+    taken = parts(to_at, all_of(to_at))
+    access = cell.open(region, False, act.site, "a bulk store", None, reads=True)
+    reduce = act.work.args.get("reduce", "none")
+    staged: list[Array] = []
+    nbytes = _nbytes(cell, all_of(at))
+
+    def write() -> None:
+        tensor.write(taken, staged[0].reshape(shape_of(taken)), None, str(reduce))
+
+    written = Operation(w.scheduler, "bulk store", w.cta, act.site, write, signal=w.progress, size=nbytes)
+
+    def read() -> Operation:
+        staged.append(np.array(cell.data[region.index]))
+        cell.close(access)
+        return written
+
+    reading = Operation(w.scheduler, "bulk read", w.cta, act.site, read, signal=w.progress, size=nbytes)
+    w.reads.append(reading)
+    w.groups["bulk"].append(written)
+    w.scheduler.issue(reading)
+
+
+def peer_store(act: Act) -> None:
+    """Each warp sends its part to every CTA along the axis; the bytes count on each one's full barrier."""
+    w = act.w
+    placed = act.placed("value")
+    assert placed is not None
+    value = np.asarray(act.number(placed.expr))
+    key = (act.work.owner, act.node.instance)
+    ring = w.layout.rings[key]
+    position = w.positions.work(key, producer=True)
+    stage, phase = position % ring.stages, position // ring.stages
+    for cta in w.layout.along(w.cta, {peer_axis(act.work)}):
+        cell, at = act.cell(act.ref("to"), write=True, cta=cta)
+        picks = act.own(extents(at))
+        region = act.region(cell, at, picks)
+        shape = cell.data[region.index].shape
+        values = value.reshape(shape) if value.size == int(np.prod(shape)) else np.broadcast_to(value, shape)
+        access = cell.open(region, True, act.site, "a remote store", None, reads=False)
+        nbytes = _nbytes(cell, picks)
+        barrier = ring.full[cta][stage]
+
+        def finish(
+            cell: Cell = cell,
+            access: object = access,
+            values: Array = values,
+            barrier: MBarrier = barrier,
+            nbytes: int = nbytes,
+        ) -> None:
+            cell.close(access, values)  # type: ignore[arg-type]
+            barrier.complete(nbytes, phase, act.site)
+
+        w.scheduler.issue(Operation(w.scheduler, "remote store", cta, act.site, finish, size=nbytes))
