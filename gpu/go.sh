@@ -81,7 +81,7 @@ bench() {
   done
   nvidia-smi --query-gpu=name,power.limit,clocks.sm --format=csv,noheader
   timeout -k 5 280 python3 -c 'from tsgen.cli import main; main()' bench specs/gemm.yaml --aot "$(library gemm_f16)" \
-    --against torch --against .gpu/lib/target/gemm_fast_sm90a.so --rounds "${1:-13}" "${shapes[@]}" || failed $? bench
+    --against torch --against .gpu/lib/target/gemm_fast_sm90a.so --rounds "${1:-12}" "${shapes[@]}" || failed $? bench
 }
 
 memory() {
@@ -91,7 +91,7 @@ memory() {
     timeout -k 5 90 python3 -c 'from tsgen.cli import main; main()' bench "$(spec_of "$1")" --aot "$(library "$1")" \
       --rounds "$rounds" "${@:2}" || failed $? "bench $1"
   }
-  rounds=${1:-13}
+  rounds=${1:-12}
   timed copy --against copy --shape N=134217728 --shape N=16777216
   timed copy_tma --against copy --shape M=16384,N=8192 --shape M=2048,N=8192
   timed rmsnorm --against copy --against torch --shape R=32768
@@ -102,7 +102,7 @@ memory() {
 
 attention() {
   nvidia-smi --query-gpu=name,power.limit,clocks.sm --format=csv,noheader
-  rounds=${1:-9}
+  rounds=${1:-12}
   timed_attention() { # VARIANT TARGET, then B,S,H of each row
     local variant=$1 target=$2 rows=() row b s h
     shift 2

@@ -48,9 +48,9 @@ class Outcome:
             return f"tsgen {ours.answer}s ({why}), the reference {self.truth}s"
         if theirs is None or theirs.answer == "none" or ours.answer == theirs.answer:
             return None
-        if self.truth == "none":
-            return f"{UNEXPLAINED}: tsgen {ours.answer}s, NVIDIA {theirs.answer}s, the reference gave up"
         check = f" ({theirs.why[0]})" if theirs.why else ""
+        if self.truth == "none":
+            return f"{UNEXPLAINED}: tsgen {ours.answer}s, NVIDIA {theirs.answer}s{check}, the reference gave up"
         return f"NVIDIA {theirs.answer}s{check}: {blind_spot(self.case, self.found) or UNEXPLAINED}"
 
 

@@ -35,9 +35,10 @@ SHARED_EMPTY = ("merge", "fused_merge")
 
 @dataclass
 class Verdict:
-    """`good` is None if the search was cut off and nothing was found before."""
+    """`good` is None if the search was cut off, or made in a `sample` of the environments, and nothing was found."""
 
     good: bool | None
+    sample: bool = False
     faults: set[str] = field(default_factory=set)
     states: int = 0
     environment: Environment | None = None
@@ -168,6 +169,8 @@ class _Machine:
         for name in (n for n in case.rings if self._taken_on_trust(n)):
             for t, program in enumerate(programs):
                 self._engine(t, program, name)
+        self.held = [[self._holds(t, p, i) for i in range(len(p.ops))] for t, p in enumerate(programs)]
+        self.held += [[None] * len(steps) for steps in self.steps[len(programs) :]]
         self.arrived = [self._prefixes(steps, len(self.need)) for steps in self.steps]
 
     def _barriers(self, stages: int, need: int) -> int:
@@ -186,6 +189,18 @@ class _Machine:
         side = self.empty if kind in ("acquire", "release") else self.full
         units = self.case.units((kind, name), program.warps) if kind in ("commit", "release") else 0
         return kind, side[name] + n % ring.stages, n // ring.stages, units, NOWHERE
+
+    def _holds(self, t: int, program: Program, i: int) -> tuple[int, int] | None:
+        """A barrier, and how many of its phases must be complete by then: the stage must be full where a task reads or
+        releases it without a wait of its own, empty where one fills or commits it without acquiring it."""
+        kind, name = program.ops[i]
+        ring = self.case.rings.get(name)
+        opening = "wait" if kind in ("read", "release") else "acquire"
+        if ring is None or kind in BLOCKING or self.case.has(self.case.tasks[t], name, opening):
+            return None
+        side, lead = (self.full, 1) if opening == "wait" else (self.empty, 0)
+        n = program.index[i]
+        return side[name] + n % ring.stages, n // ring.stages + lead
 
     def _taken_on_trust(self, name: str) -> bool:
         """Whether a task reads a ring that an engine fills before it waits for one that shares its full barrier."""
@@ -244,6 +259,9 @@ class _Machine:
                 continue
             finished = False
             kind, barrier, phase, units, place = self.steps[t][pc]
+            held = self.held[t][pc]
+            if held is not None and self.phases(pcs, held[0]) < held[1]:
+                faults.add("bracket")
             if barrier < 0 and place != NOWHERE:
                 if any("write" in (kind, other) and self._overlap(place, at) for other, at in touched):
                     faults.add("race")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--against", metavar="torch|copy|FILE", multiple=True,
               help="PyTorch's call for the same work, a device copy of as many bytes, a generated module or an AOT "
               "library of the same signature; may be repeated.")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(1, 1000), default=9, show_default=True, help="Medians are over these.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=12, show_default=True, help="Medians are over these.")
 @seed_option
 @aot_option
 @set_option
