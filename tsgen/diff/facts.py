@@ -72,6 +72,8 @@ class _Facts:
             yield Fact("groups", g.name, "is", f"{g.mode} of {', '.join(g.members)}", g.span.line)
         for e in k.graph:
             yield Fact("graph", f"{e.upstream} → {e.downstream}", "flows", "yes", e.span.line)
+        for name, span in k.roots.items():
+            yield Fact("graph", name, "flows", "from nothing", span.line)
         yield from self.tasks()
         yield from self.totals()
         yield from self.reference()

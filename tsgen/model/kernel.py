@@ -334,6 +334,7 @@ class Kernel:
     symbols: Mapping[str, Symbol]
     span: Span
     spans: Mapping[str, Span] = field(default_factory=dict)  # of the top-level keys
+    roots: Mapping[str, Span] = field(default_factory=dict)  # names of the graph that nothing flows into: `y: []`
 
     @property
     def env(self) -> dict[str, Scalar]:

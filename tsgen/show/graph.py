@@ -52,7 +52,7 @@ def resource_graph(kernel: Kernel, derived: Derived) -> ResourceGraph:
         )
         for e in kernel.graph
     )
-    names = dict.fromkeys(n for f in flows for n in (f.upstream, f.downstream))
+    names = dict.fromkeys((*(n for f in flows for n in (f.upstream, f.downstream)), *kernel.roots))
     return ResourceGraph(
         kernel.name, kernel.target, kernel.variant, tuple(_node(kernel, derived, n) for n in names), flows
     )

@@ -11,6 +11,7 @@ from tsgen.model.kernel import Kernel
 from tsgen.model.steps import DomainLoop
 from tsgen.verify.machine import Condition, Test
 from tsgen.verify.symbols import Env, Linear, Symbols
+from tsgen.verify.uniform import uniform
 
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -36,8 +37,6 @@ def condition_of(
     used = names(placed.expr)
     tokens = {n for n in used if n not in kernel.symbols and n not in node.env and (loop is None or n != loop.var)}
     times = {kernel.symbols[n].time for n in used if n in kernel.symbols}
-    clustered = {a.name for a in kernel.launch.axes if a.cluster > 1}
-    axes = used | {n for let in kernel.launch.lets if let.name in used for n in names(let.value)}
     stepwise = bool(tokens) or (loop is not None and loop.var in used) or "step" in times
     tilewise = bool(tokens) or "tile" in times
     test = None if tokens else _test(symbols, placed.expr, node.env, loop)
@@ -47,7 +46,7 @@ def condition_of(
         known,
         per_iteration=stepwise and loop is not None,
         per_tile=tilewise,
-        per_cta=bool(axes & clustered),
+        per_cta=not uniform(symbols.poly(placed.expr, node.env), symbols.clusters),
         test=test,
     )
 

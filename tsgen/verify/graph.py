@@ -10,15 +10,18 @@ from tsgen.diagnostics import Finding, Related, Span, check
 from tsgen.model.kernel import Kernel
 from tsgen.model.steps import calls
 from tsgen.verify.flows import Flow, flows
+from tsgen.verify.mentions import mentioned
 
 
 @check("TS270", "edge-without-task")
 def edge_without_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """The graph has an edge that no task makes true.
 
-    `d: [u]` says that some task reads u and writes d. `x: [x]` says that x is produced and consumed in place, so it
-    needs a task for each side. Remove the edge, or add the steps.
+    `d: [u]` says that some task reads u and writes d. A task also reads the tensors that its bounds, conditions and
+    windows are made from, be it through a `let`. `x: [x]` says that x is produced and consumed in place, so it needs a
+    task for each side. Remove the edge, or add the steps.
     """
+    read = {t.name: {*derived.src[t.name], *mentioned(kernel, t)} for t in kernel.tasks}
     for edge in kernel.graph:
         u, d = edge.upstream, edge.downstream
         if u in kernel.resources and kernel.resources[u].kind == "pdl":
@@ -43,8 +46,8 @@ def edge_without_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[
                     (Related(f"`{u}`", place),),
                 )
             continue
-        if not any(u in derived.src[t.name] and d in _written(uses, derived, t.name) for t in kernel.tasks):
-            readers = [t.name for t in kernel.tasks if u in derived.src[t.name]]
+        if not any(u in read[t.name] and d in _written(uses, derived, t.name) for t in kernel.tasks):
+            readers = [t.name for t in kernel.tasks if u in read[t.name]]
             writers = [t.name for t in kernel.tasks if d in _written(uses, derived, t.name)]
             yield Finding(
                 f"no task reads `{u}` and writes `{d}` (read by {_list(readers)}; written by {_list(writers)})",
@@ -122,9 +125,10 @@ def not_in_any_edge(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fi
     """A resource or tensor that tasks use does not occur in the graph.
 
     The graph names every tensor and every shared or tensor memory that data flows through; a ring without storage is
-    a signal and may be left out.
+    a signal and may be left out. What is made from no other of them, as from constants alone, is an entry with nothing
+    in it: `y: []`.
     """
-    known = {n for e in kernel.graph for n in (e.upstream, e.downstream)}
+    known = {n for e in kernel.graph for n in (e.upstream, e.downstream)} | kernel.roots.keys()
     for task in kernel.tasks:
         for name in (*derived.src[task.name], *derived.dst[task.name]):
             signal = name in kernel.resources and not kernel.resources[name].fields

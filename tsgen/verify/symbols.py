@@ -18,6 +18,7 @@ from tsgen.model.bounds import Interval, interval, intervals
 from tsgen.model.expr import Expr, Name, Scalar, text
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Atom, Monomial, Poly
+from tsgen.verify.uniform import uniform
 
 Env = Mapping[str, Scalar]
 LONG, SHORT = 512, 64
@@ -59,6 +60,11 @@ class Symbols:
         for let in self.kernel.launch.lets:
             self._lets[let.name] = substitute(let.value, self._lets)
 
+    @property
+    def clusters(self) -> dict[str, int]:
+        """CTAs of a cluster along each axis that has any."""
+        return {a.name: a.cluster for a in self.kernel.launch.axes if a.cluster > 1}
+
     def poly(self, e: Expr, env: Env) -> Poly:
         """The canonical form with all `let` values written out."""
         return canonical(substitute(e, self._lets) if self._lets else e, env)
@@ -94,10 +100,9 @@ class Symbols:
         if unit in self._index:
             return
         names = set(_names(unit))
-        clustered = {a.name for a in self.kernel.launch.axes if a.cluster > 1}
         tile = any(n in self.kernel.symbols and self.kernel.symbols[n].time in ("tile", "step") for n in names)
         self._index[unit] = len(self.unknowns)
-        self.unknowns.append(Unknown(label, None, None, tile, bool(names & clustered)))
+        self.unknowns.append(Unknown(label, None, None, tile, not uniform(unit, self.clusters)))
 
     def _limit(self, poly: Poly, known: Interval) -> None:
         """Narrows the unknown that a fact is about, if it is about one alone."""

@@ -94,7 +94,7 @@ def _kernel(
     _check_shares(ctx, works, resources)
     calls = Calls(ctx, {(o, n): w for o, ws in works.items() for n, w in ws.items()}, groups)
     tasks, schedules = resolve_tasks(ctx, calls, launch)
-    graph = resolve_graph(ctx)
+    graph, roots = resolve_graph(ctx)
     memory = resolve_memory(ctx)
     reference = resolve_reference(ctx, tuple(dict.fromkeys((*chain.dims, *dims))), tensors, chain)
     return Kernel(
@@ -118,6 +118,7 @@ def _kernel(
         {n: s for n, s in ctx.symbols.items() if n not in ctx.absent},
         root.key_span("kernel"),
         spans_of(root),
+        roots,
     )
 
 

@@ -55,9 +55,10 @@ def resolve_groups(ctx: Context) -> dict[str, Group]:
     return found
 
 
-def resolve_graph(ctx: Context) -> tuple[Edge, ...]:
-    """The edges of the graph whose two ends are present."""
+def resolve_graph(ctx: Context) -> tuple[tuple[Edge, ...], dict[str, Span]]:
+    """The edges of the graph whose two ends are present, and the names that nothing flows into."""
     found: list[Edge] = []
+    roots: dict[str, Span] = {}
     seen: dict[tuple[str, str], Span] = {}
     for downstream, span, node in mapping(ctx.root.get("graph")).items():
         known = _in_graph(ctx, downstream, span)
@@ -68,7 +69,9 @@ def resolve_graph(ctx: Context) -> tuple[Edge, ...]:
                     continue
                 seen[upstream, downstream] = place
                 found.append(Edge(upstream, downstream, place))
-    return tuple(found)
+        if known and not any(e.downstream == downstream for e in found):
+            roots[downstream] = span
+    return tuple(found), roots
 
 
 def _in_graph(ctx: Context, name: str, span: Span) -> bool:

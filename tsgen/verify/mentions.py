@@ -1,0 +1,75 @@
+"""The tensors whose values a task needs for what it does: in bounds, conditions, windows and arguments, and through
+`let` values."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator
+
+from tsgen.model.expr import Expr, Name, Placed, Ref
+from tsgen.model.expr import walk as parts
+from tsgen.model.kernel import CopyArg, Kernel, Task, Work
+from tsgen.model.steps import CallStep, DomainLoop, Guard, Step, TileLoop, When, walk
+
+
+def mentioned(kernel: Kernel, task: Task) -> set[str]:
+    """Names of tensors of any rank, those that only a body names included."""
+    lets = {let.name: let.value for let in kernel.launch.lets}
+    found: set[str] = set()
+    seen: set[str] = set()
+    ready = [n for e in _expressions(kernel, task) for n in _names(e)]
+    while ready:
+        name = ready.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in lets:
+            ready += _names(lets[name])
+        elif name in kernel.tensors:
+            found.add(name)
+    return found
+
+
+def _names(e: Expr) -> list[str]:
+    """Plain names, and tensors of which an element or a window is taken."""
+    return [
+        p.id if isinstance(p, Name) else p.name
+        for p in parts(e)
+        if isinstance(p, Name) or (isinstance(p, Ref) and p.resource is None)
+    ]
+
+
+def _expressions(kernel: Kernel, task: Task) -> Iterator[Expr]:
+    for step in walk(task.schedule.steps):
+        yield from _of_step(step)
+        work = kernel.work(step.target, step.method) if isinstance(step, CallStep) and step.kind == "work" else None
+        if work is not None:
+            yield from _of_work(work)
+
+
+def _of_step(step: Step) -> Iterator[Expr]:
+    match step:
+        case CallStep():
+            yield from (a.expr for a in step.args.values())
+        case DomainLoop():
+            yield from (step.start.expr, step.end.expr, step.step.expr)
+        case TileLoop():
+            yield from (p.expr for p in (step.skip_if, step.first, step.stride) if p is not None)
+        case When():
+            yield step.condition.expr
+        case Guard():
+            yield from step.options.values()
+
+
+def _of_work(work: Work) -> Iterator[Expr]:
+    for value in work.args.values():
+        if isinstance(value, Placed):
+            yield value.expr
+        elif isinstance(value, tuple):
+            for part in value:
+                yield from (part.to, part.source) if isinstance(part, CopyArg) else (part.value,)
+    for placed in (*work.reads.values(), *work.writes.values()):
+        yield placed.expr
+    if work.body is not None:
+        yield from (Name(n.id) for n in ast.walk(ast.parse(textwrap.dedent(work.body))) if isinstance(n, ast.Name))
