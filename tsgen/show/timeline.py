@@ -69,7 +69,7 @@ def timeline(kernel: Kernel, derived: Derived) -> Timeline:
     system = builder.system
     values = _values(system)
     log, complete = _run(system, values)
-    shown = [a for a, agent in enumerate(system.agents) if agent.cta == 0 and agent.kind != "rest"]
+    shown = [a for a, g in enumerate(system.agents) if g.cta == 0 and (g.elected or g.kind == "lane")]
     clock = _Clock(system)
     events = [e for e in (clock.event(entry) for entry in log) if e is not None and e.column in shown]
     return Timeline(

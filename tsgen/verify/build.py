@@ -7,11 +7,13 @@ from tsgen.derive.memory import instances
 from tsgen.derive.model import Derived
 from tsgen.derive.unfold import Node, calls, work_env
 from tsgen.derive.uses import Uses, cluster_size
-from tsgen.model.kernel import Kernel, Resource, Task, TaskInstance
-from tsgen.model.steps import CallStep
+from tsgen.model.expr import names
+from tsgen.model.kernel import Kernel, Resource, Task, TaskInstance, Work
+from tsgen.model.ops import Access
+from tsgen.model.steps import CallStep, DomainLoop, When
 from tsgen.verify.machine import Agent, BarrierInfo, Ring, System
-from tsgen.verify.regions import Layout, box_of, warp_box
-from tsgen.verify.spread import elected, engine_of, spread_of, writes_bytes
+from tsgen.verify.regions import Layout, box_of
+from tsgen.verify.spread import BY_THREAD, by_thread, divergent, elected, engine_of, spread_of, writes_bytes
 from tsgen.verify.symbols import Symbols
 
 
@@ -149,6 +151,8 @@ class Builder:
         n = instance.num_warps
         if any(self._warp_lanes(node, n) for node in calls(program)):
             return [("lane", 1, lane, False) for lane in range(n)]
+        if n > 1 and any(self._by_warp(node) for node in program):
+            return [("warp", 1, warp, False) for warp in range(n)]
         if n == 1 or not self._warps_differ(program):
             return [("all", n, 0, False)]
         return [("lead", 1, 0, False), ("rest", n - 1, 1, n > 2)]
@@ -160,6 +164,28 @@ class Builder:
             return False
         role = {"acquire": ACQUIRE, "commit": COMMIT, "wait": WAIT, "release": RELEASE}.get(node.step.method)
         return role is not None and warps > 1 and resource.pipeline.interleave_stride[role] == warps
+
+    def _by_warp(self, node: Node, differs: bool = False) -> bool:
+        """Whether warps of a task touch different windows of shared or tensor memory, or each of them writes there for
+        itself. `differs`: the warps may take different ways to the node."""
+        match node.step:
+            case CallStep(kind="work") as step:
+                work = self.kernel.work(step.target, step.method)
+                return work is not None and any(self._apart(node, work, a, differs) for a in self.uses.accesses(work))
+            case CallStep():
+                return False
+            case DomainLoop() as loop:
+                differs |= divergent(loop)
+            case When() as when:
+                differs |= bool(names(when.condition.expr) & BY_THREAD)
+        return any(self._by_warp(inner, differs) for inner in node.body)
+
+    def _apart(self, node: Node, work: Work, access: Access, differs: bool) -> bool:
+        owner = self.kernel.resources.get(access.ref.resource or "")
+        if owner is None or owner.kind not in ("smem", "tmem"):
+            return False
+        alone = work.scope == "warp" and owner.kind == "smem" and access.mode == "write"
+        return differs or alone or by_thread(access.ref, node)
 
     def _warps_differ(self, program: tuple[Node, ...]) -> bool:
         """Whether one warp does what others do not, or warps of the task can touch each other's bytes."""
@@ -184,10 +210,6 @@ class Builder:
                     continue
                 field = owner.fields[access.ref.name]
                 box = box_of(access.ref, field, env) if field.view is None else ()
-                if work.scope == "warp":
-                    first, second = (warp_box(self.kernel, work, access.ref, field, node, w, {}) for w in (0, 1))
-                    if first != second:
-                        return True
                 spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
                 key = None if spread is None else f"{spread}{box}"
                 touched.setdefault((owner.name, field.name), []).append((access.mode == "write", key))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import UNKNOWN, Node, constant
-from tsgen.model.expr import Binary, Expr, Placed, text
+from tsgen.model.expr import Binary, Expr, Placed, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import condition_of, test_bounds, unknowns_of
@@ -99,6 +99,8 @@ class Coder:
             self.pipes = Pipes(self.b, index, agent, self._ref)
             self.works = Works(self.b, index, agent, self.pipes, self._ref)
             program = self.b.uses.programs[agent.task.name, agent.instance.index]
+            if agent.warps == 1:
+                program = _of_warp(program, agent.lane)
             self.works.prepare(program)
             self._block(program, Context())
             agent.code.append((END,))
@@ -212,9 +214,7 @@ class Coder:
         stride = constant(step.step.expr, node.env)
         start = constant(step.start.expr, node.env)
         inside = Context(step, context.tiles, context.tile_offset)
-        self.works.enter_loop(
-            step.var, start if isinstance(start, int) else None, stride if isinstance(stride, int) else 1
-        )
+        self.works.enter_loop(step, start if isinstance(start, int) else None, stride if isinstance(stride, int) else 1)
         self.pipes.enter_loop(start if isinstance(start, int) else 0)
         if isinstance(start, int) and isinstance(stride, int) and stride > 0:
             self.agent.values = (start, stride)
@@ -257,6 +257,14 @@ class Coder:
             case Guard() as g:
                 kind = _GUARDS[g.kind]
                 ins: Instruction = (GUARD, kind, g.period, g.start, self.head, 0, self._ref(g, g.kind))
+            case When() as w if "warp" in names(w.condition.expr) and self.agent.warps == 1:
+                holds = constant(w.condition.expr, node.env)
+                if holds is not None:
+                    if bool(holds) == w.value:
+                        self._block(node.body, context)
+                    return
+                key = self._condition(False, f"{w.key} of warp {self.agent.lane}", w.condition, node, context)
+                ins = (WHEN, key, w.value, 0, self._ref(w, "when_true" if w.value else "when_false"))
             case When() as w:
                 key = self._condition(False, w.key, w.condition, node, context)
                 ins = (WHEN, key, w.value, 0, self._ref(w, "when_true" if w.value else "when_false"))
@@ -338,7 +346,7 @@ class Coder:
         if step.target == "tcgen05":
             self._emit(COMPLETE, TMEM_LD if step.method == "wait_ld" else TMEM_ST, 0, self._ref(step))
             return
-        if step.target == "bulk" and self.agent.kind == "rest":
+        if step.target == "bulk" and not self.agent.elected:
             return
         n = step.args.get("n")
         value = constant(n.expr, node.env) if n is not None else 0
@@ -356,6 +364,11 @@ class Coder:
         self._emit(NAMED_ARRIVE, self.b.named[key], slot, 32 * self.agent.warps, ref)
         if step.method != "arrive":
             self._emit(NAMED_WAIT, self.b.named[key], slot, ref)
+
+
+def _of_warp(nodes: tuple[Node, ...], warp: int) -> tuple[Node, ...]:
+    """A schedule as one warp of its task runs it."""
+    return tuple(n._replace(env={**n.env, "warp": warp}, body=_of_warp(n.body, warp)) for n in nodes)
 
 
 def _tested(condition: Condition) -> list[int]:

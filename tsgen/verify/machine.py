@@ -1,8 +1,9 @@
 """The abstract machine that the verifier runs: agents, barriers, memory cells, and the instructions between them.
 
 An *agent* is a set of warps that behave alike: a task instance in one CTA, its elected warp apart from the others where
-the difference matters, or one warp of a task whose warps are the lanes of a ring. Instructions are plain tuples, their
-first item an opcode; `tsgen.verify.code` writes them, `tsgen.verify.run` executes them.
+the difference matters, or one warp of a task whose warps touch different windows or are the lanes of a ring.
+Instructions are plain tuples, their first item an opcode; `tsgen.verify.code` writes them, `tsgen.verify.run` executes
+them.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Agent:
     task: Task
     instance: TaskInstance
     cta: int
-    kind: str  # all, lead, rest, lane
+    kind: str  # all; lead and rest; warp or lane: one of the task's warps, a lane of its rings
     warps: int
     lane: int
     twin: bool
@@ -124,6 +125,11 @@ class Agent:
     def value(self, iteration: int) -> int:
         """The loop variable in an iteration: what tells the outcomes of a condition apart."""
         return self.values[0] + iteration * self.values[1]
+
+    @property
+    def elected(self) -> bool:
+        """Whether it has the warp that does what one warp of the task does."""
+        return self.lane == 0
 
     @property
     def name(self) -> str:

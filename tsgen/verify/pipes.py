@@ -183,7 +183,7 @@ class Pipes:
         if group is not None and group.mode == "fork" and group.members[0] != resource.name:
             return (), 0
         leaders = self._leaders(pipeline)
-        if leaders and (self.agent.kind == "rest" or self.agent.lane > 0):
+        if leaders and not self.agent.elected:
             return (), 0
         ctas: tuple[int, ...] = (self.agent.cta,)
         if resource.queue is not None:
@@ -209,7 +209,7 @@ class Pipes:
             full = ring.full[self.pair(resource.name, cta)[0]]
             transfer = (full, slots[0], ring.stages, 0, self.agent.warps)
             self._emit(ACCESS, (), (transfer,), TX, self.ref(step))
-        elif by == "umma" and self.agent.kind != "rest" and self.agent.lane == 0:
+        elif by == "umma" and self.agent.elected:
             bases = tuple(ring.full[c] for c in self.pair(resource.name, cta))
             units, carry = 1, CARRY_UMMA
         own = slots[0] - COMMIT + ACQUIRE if (resource.name, ring.instance, "acquire") in self.has else -1
@@ -224,10 +224,9 @@ class Pipes:
         units, carry = self.agent.warps * (32 if by == "thread" else 1), CARRY_NOTHING
         ctas: tuple[int, ...]
         if by == "umma":
-            elected = self.agent.kind != "rest" and self.agent.lane == 0
             axes = self.b.uses.multicast.get(resource.name, set())
             reached = {c for leader in self.pair(resource.name, cta) for c in self.b.along(leader, axes)}
-            ctas = tuple(sorted(reached)) if elected else ()
+            ctas = tuple(sorted(reached)) if self.agent.elected else ()
             units, carry = 1, CARRY_UMMA
         elif resource.queue is not None:
             ctas = (0,)

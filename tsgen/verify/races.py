@@ -44,7 +44,7 @@ def _words(story: Story, what: str) -> Finding:
     if other_engine != SYNC and siblings and waited and not same:
         missing = f"{story.who(p.other)} has waited for the first, {story.who(p.agent)} cannot know"
         help = "put a `sync` of a named barrier between the wait and the second"
-    elif other_engine != SYNC and not waited:
+    elif other_engine != SYNC and not waited and not (siblings and not same and write and other_write):
         name = ENGINE_NAMES[other_engine]
         missing = f"the first may still be under way: it ends at {_ENDS[name]}"
         help = f"put {_ENDS[name]} in between" if same or siblings else f"{_ENDS[name]} before the stage is handed on"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tsgen.derive.memory import instance_name, instances
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import bits, stages
-from tsgen.derive.unfold import Env, Node, constant, work_env
+from tsgen.derive.unfold import Env, constant
 from tsgen.model.expr import Expr, Full, Index, Ref, Slice
-from tsgen.model.kernel import Field, Kernel, Work
+from tsgen.model.kernel import Field, Kernel
 from tsgen.verify.machine import Box, FieldInfo, System
 
 Key = tuple[int, str, int, str]  # CTA, resource, instance, field
@@ -118,14 +116,6 @@ def is_exact(ref: Ref, env: Env) -> bool:
     for w in ref.window or ():
         parts += [w.at] if isinstance(w, Index) else [w.start, w.length] if isinstance(w, Slice) else []
     return all(isinstance(constant(e, env), int) for e in parts)
-
-
-def warp_box(
-    kernel: Kernel, work: Work, ref: Ref, field: Field, node: Node, warp: int, ranks: Mapping[str, int]
-) -> Box:
-    """The window of one warp of the task."""
-    own = node._replace(env={**node.env, "warp": warp})
-    return box_of(ref, field, {**work_env(kernel, own, work), **ranks, "warp": warp})
 
 
 def union(a: Box, b: Box) -> Box:

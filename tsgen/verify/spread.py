@@ -3,12 +3,17 @@ threads."""
 
 from __future__ import annotations
 
-from tsgen.model.expr import Placed, Ref, walk
+from tsgen.derive.unfold import Node, constant
+from tsgen.model.algebra import canonical, substitute
+from tsgen.model.expr import Expr, Placed, Ref, children, names, walk
 from tsgen.model.kernel import CopyArg, Kernel, Work
 from tsgen.model.ops import OPS
 from tsgen.model.pipelines import PIPELINES
+from tsgen.model.poly import Poly
+from tsgen.model.steps import CallStep, DomainLoop
 
 LINEAR = "linear"
+BY_THREAD = frozenset({"thread", "lane", "warp"})
 _ELECTED = ("tx", "bulk", "tcgen05")  # engines that one thread of the task starts
 
 
@@ -59,3 +64,58 @@ def spread_of(kernel: Kernel, work: Work, engine: str) -> str | None:
             if owner is not None and owner.kind == "rmem" and owner.fields[ref.name].shape:
                 return f"{ref.resource}.{ref.name}"
     return LINEAR
+
+
+# ---- windows that each thread or warp has for itself ----------------------------------------------------------------
+
+
+def indices(ref: Ref, node: Node) -> list[Expr]:
+    """What the window of a call's reference is made from, with the call's arguments written out."""
+    assert isinstance(node.step, CallStep)
+    args = {name: arg.expr for name, arg in node.step.args.items()}
+    return [substitute(e, args) for e in children(ref)]
+
+
+def by_thread(ref: Ref, node: Node, loop: DomainLoop | None = None) -> bool:
+    """Whether threads of a task have windows of their own."""
+    used = {n for e in indices(ref, node) for n in names(e)}
+    return bool(used & BY_THREAD) or (loop is not None and loop.var in used and divergent(loop))
+
+
+def divergent(loop: DomainLoop) -> bool:
+    """Whether threads, or warps, start at places of their own."""
+    return bool(names(loop.start.expr) & BY_THREAD)
+
+
+def owner_of(ref: Ref, node: Node, loop: DomainLoop | None, threads: int) -> str | None:
+    """The index that tells which thread touches an element, if one does whatever else it is made from: `thread` with
+    multiples of the number of threads, or the variable of a loop from `thread` on by such a multiple. Two accesses with
+    one such index touch common elements in one thread only."""
+    for e in indices(ref, node):
+        p = canonical(e, node.env)
+        if _tells(p, "thread", threads) or (
+            loop is not None and _dealt(loop, node, threads) and _tells(p, loop.var, threads)
+        ):
+            return repr(p)
+    return None
+
+
+def _dealt(loop: DomainLoop, node: Node, threads: int) -> bool:
+    step = constant(loop.step.expr, {**node.env, "threads": threads})
+    return (
+        isinstance(step, int)
+        and step % threads == 0
+        and _tells(canonical(loop.start.expr, node.env), "thread", threads)
+    )
+
+
+def _tells(p: Poly, name: str, threads: int) -> bool:
+    own = 0
+    for monomial, c in p.terms:
+        alone = len(monomial) == 1 and monomial[0][1] == 1 and not monomial[0][0].args
+        if alone and monomial[0][0].head == name:
+            own = int(c) if c.denominator == 1 else 0
+    if not own:
+        return False
+    rest = (c for m, c in p.terms if m and not (len(m) == 1 and m[0][0].head == name and m[0][1] == 1))
+    return all((c / (own * threads)).denominator == 1 for c in rest)

@@ -56,7 +56,7 @@ class Story:
             name = f"the elected warp of {name}"
         elif agent.kind == "rest":
             name = f"the other warps of {name}"
-        elif agent.kind == "lane":
+        elif agent.kind in ("lane", "warp"):
             name = f"warp {agent.lane} of {name}"
         return f"{name} in CTA {agent.cta}" if self.system.ctas > 1 else name
 
@@ -264,7 +264,7 @@ class Story:
 
     def cycle(self) -> tuple[list[str], list[Related], Span]:
         """Sentences of a deadlock, places that belong to it, and where it is reported."""
-        a = min(self.stuck(), key=lambda x: (self.system.agents[x].cta, self.system.agents[x].kind == "rest", x))
+        a = min(self.stuck(), key=lambda x: (self.system.agents[x].cta, not self.system.agents[x].elected, x))
         self.chain = []
         names: list[str] = []
         sentences: list[str] = []
@@ -398,9 +398,8 @@ class Story:
 
     def _heading(self, a: int) -> str:
         agent = self.system.agents[a]
-        kind = {"lead": " (elected warp)", "rest": " (other warps)", "lane": f" (warp {agent.lane})"}.get(
-            agent.kind, ""
-        )
+        one = f" (warp {agent.lane})"
+        kind = {"lead": " (elected warp)", "rest": " (other warps)", "lane": one, "warp": one}.get(agent.kind, "")
         return agent.name + kind + (f" CTA {agent.cta}" if self.system.ctas > 1 else "")
 
     def _entry(self, a: int, pc: int, iteration: int, tile: int, position: int) -> str:

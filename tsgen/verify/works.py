@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import reduce
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
@@ -12,9 +13,9 @@ from tsgen.derive.unfold import UNKNOWN, Env, Node, calls, constant, index_of, w
 from tsgen.derive.uses import cta_group, one_peer, peer_axis, tx_bytes, value_bytes
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
 from tsgen.model.expr import Call, IfElse, Placed, Ref, children, names, walk
-from tsgen.model.kernel import Assign, CopyArg, Field, Resource, Work
+from tsgen.model.kernel import Assign, CopyArg, Field, Work
 from tsgen.model.ops import OPS, Access, copies
-from tsgen.model.steps import CallStep
+from tsgen.model.steps import CallStep, DomainLoop
 from tsgen.verify.build import Builder
 from tsgen.verify.machine import (
     ACCESS,
@@ -35,11 +36,12 @@ from tsgen.verify.machine import (
     Item,
 )
 from tsgen.verify.pipes import Pipes
-from tsgen.verify.regions import box_of, is_exact, union, warp_box
-from tsgen.verify.spread import elected, engine_of, role_only, spread_of
+from tsgen.verify.regions import box_of, is_exact, union
+from tsgen.verify.spread import by_thread, elected, engine_of, owner_of, role_only, spread_of
 
 _ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
 _MAX_PERIOD = 64
+WARP = 32  # threads
 PRODUCE, CONSUME, PROXY = range(3)  # kinds of brackets
 WHOLE = (0,)  # the window of a whole field
 OWN = "warp registers"  # spread of registers: no other warp has them
@@ -59,7 +61,8 @@ class Works:
         self.index = index
         self.pipes = pipes
         self.ref = ref
-        self.loop: tuple[str, int, int] | None = None
+        self.domain: DomainLoop | None = None
+        self.loop: tuple[str, int, int] | None = None  # its variable, first value and step, where those are numbers
         self.registers: set[tuple[str, str]] = set()
         after = [e.downstream for e in self.kernel.graph if self._is_pdl(e.upstream)]
         self.after_grid = set(after)
@@ -79,11 +82,12 @@ class Works:
     def _kind(self, ref: Ref) -> str:
         return self.kernel.resources[ref.resource].kind if ref.resource is not None else "tensor"
 
-    def enter_loop(self, var: str, start: int | None, step: int) -> None:
-        self.loop = None if start is None else (var, start, step)
+    def enter_loop(self, loop: DomainLoop, start: int | None, step: int) -> None:
+        self.domain = loop
+        self.loop = None if start is None else (loop.var, start, step)
 
     def leave_loop(self) -> None:
-        self.loop = None
+        self.loop = self.domain = None
 
     # ---- a call ------------------------------------------------------------------------------------------------
 
@@ -93,9 +97,7 @@ class Works:
         work = self.kernel.work(step.target, step.method)
         if work is None:
             return
-        idle = (
-            elected(self.kernel, work) and work.scope != "warp" and (self.agent.kind == "rest" or self.agent.lane > 0)
-        )
+        idle = elected(self.kernel, work) and work.scope != "warp" and not self.agent.elected
         ref = self.ref(step)
         if self._joint(work, work_env(self.kernel, node, work)) and self.b.pair(self.agent.cta)[0] != self.agent.cta:
             return  # the leader issues for both
@@ -129,7 +131,7 @@ class Works:
         ref = self.ref(step)
         slot = self.pipes.slot(step.target, 0)
         if step.method == "fetch_work_tile":
-            if self.agent.kind == "rest":
+            if not self.agent.elected:
                 return
             items, transfers = [], []
             for cta in range(self.system.ctas):
@@ -230,9 +232,7 @@ class Works:
         target = self.kernel.resources[field.owner]
         count = min(count, stages(target))
         parts = self._places(work, access, env)
-        spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
-        if spread is not None and work.scope == "warp" and self._own_rows(work, node):
-            spread = f"warp {spread}"
+        spread = self._spread(work, access, node)
         need = self._need(work, access, written, node)
         found = []
         for cta, part, of in parts:
@@ -254,9 +254,13 @@ class Works:
         if isinstance(accumulator, Placed) and accumulator.expr == ref:
             env = work_env(self.kernel, node, work)
             return SOME if isinstance(init, Placed) and constant(init.expr, env) is False else ANYTHING
-        if work.scope == "warp" or field.view is not None or self._chosen(work):
+        if field.view is not None or self._chosen(work):
             return SOME
         env = {**work_env(self.kernel, node, work), **self._ranks()}
+        if self.agent.warps == 1:
+            env["warp"] = self.agent.lane
+        elif by_thread(ref, node, self.domain):
+            return SOME
         if self.loop is not None and self._moves(work, ref, node):
             env[self.loop[0]] = self.loop[1]
         return ALL if is_exact(ref, env) else SOME
@@ -338,9 +342,8 @@ class Works:
 
     def _own_share(self, nbytes: int) -> int:
         """The agent's part of bytes that all threads of the task store."""
-        warps = self.agent.instance.num_warps
-        part = nbytes * self.agent.warps // warps
-        return part if self.agent.kind != "rest" else nbytes - nbytes // warps
+        warps, first = self.agent.instance.num_warps, self.agent.lane
+        return nbytes * (first + self.agent.warps) // warps - nbytes * first // warps
 
     # ---- windows -----------------------------------------------------------------------------------------------
 
@@ -370,13 +373,30 @@ class Works:
         return self.loop[0] in used
 
     def _box(self, work: Work, ref: Ref, field: Field, node: Node) -> Box:
-        if work.scope != "warp":
+        """The window; for one warp, around those of its lanes."""
+        if self.agent.warps > 1 or not by_thread(ref, node):
             return box_of(ref, field, {**work_env(self.kernel, node, work), **self._ranks()})
-        first = self.agent.lane
-        box = warp_box(self.kernel, work, ref, field, node, first, self._ranks())
-        for warp in range(first + 1, first + self.agent.warps):
-            box = union(box, warp_box(self.kernel, work, ref, field, node, warp, self._ranks()))
-        return box
+        warp = self.agent.lane
+        found = [
+            box_of(
+                ref,
+                field,
+                {**work_env(self.kernel, node._replace(env={**node.env, **own}), work), **self._ranks(), **own},
+            )
+            for own in ({"warp": warp, "lane": lane, "thread": WARP * warp + lane} for lane in range(WARP))
+        ]
+        return reduce(union, found)
+
+    def _spread(self, work: Work, access: Access, node: Node) -> str | None:
+        """How the window's elements are dealt out. A warp that has a window for itself, has all of it; where threads
+        have, an index may tell whose an element is."""
+        spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
+        if spread is None or access.engine in ("tcgen05_ld", "tcgen05_st"):
+            return spread
+        if by_thread(access.ref, node, self.domain):
+            owner = owner_of(access.ref, node, self.domain, WARP * self.agent.instance.num_warps)
+            return f"{spread} of warp {self.agent.lane}" if owner is None else f"{spread} at {owner}"
+        return f"{spread} of warp {self.agent.lane}" if work.scope == "warp" else spread
 
     def _ranks(self) -> dict[str, int]:
         """Coordinates of clustered axes, as their place in the cluster: what windows of shared memory can depend on."""
@@ -390,17 +410,6 @@ class Works:
             return evaluate(extent, self.kernel.env) == cluster  # type: ignore[arg-type]
         except (NotConstant, NoValue):
             return False
-
-    def _own_rows(self, work: Work, node: Node) -> bool:
-        """Whether the windows of two warps are disjoint."""
-        for access in self.b.uses.accesses(work):
-            owner: Resource | None = self.kernel.resources.get(access.ref.resource or "")
-            if owner is not None and owner.kind in ("smem", "tmem"):
-                field = root(self.kernel, owner.fields[access.ref.name])
-                one, two = (warp_box(self.kernel, work, access.ref, field, node, w, {}) for w in (0, 1))
-                if one == two or not one or all(a[0] < b[1] and b[0] < a[1] for a, b in zip(one, two, strict=True)):
-                    return False
-        return True
 
 
 def _lcm(a: int, b: int) -> int:
