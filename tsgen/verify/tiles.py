@@ -84,7 +84,7 @@ def _writes(
                     yield from visit(node.body, loop, depends | skip, skip)
                 case When() as when:
                     asked = set(_all_names(when.condition.expr))
-                    if loop is not None and loop.var in asked:  # the same in one iteration of all tiles that start alike
+                    if loop is not None and loop.var in asked:  # the same in all tiles whose loops start alike
                         asked -= {loop.var}
                         asked |= {*_all_names(loop.start.expr), *_all_names(loop.step.expr)}
                     yield from visit(node.body, loop, depends | asked, skip)
