@@ -11,7 +11,20 @@ from tsgen.derive.model import Derived
 from tsgen.derive.uses import uses
 from tsgen.diagnostics import Diagnostic
 from tsgen.model.kernel import Kernel
-from tsgen.verify import barriers, brackets, clusters, counts, graph, groups, memory, nbytes, registers, roles, warps
+from tsgen.verify import (
+    barriers,
+    brackets,
+    clusters,
+    counts,
+    graph,
+    groups,
+    memory,
+    nbytes,
+    registers,
+    roles,
+    tiles,
+    warps,
+)
 from tsgen.verify.model import Proof, Report
 from tsgen.verify.prove import prove
 
@@ -20,7 +33,7 @@ __all__ = ["Proof", "Report", "verify"]
 _CAUSES = tuple(
     c for m in (roles, brackets, groups, counts, nbytes, barriers, clusters, memory, warps) for c in m.CAUSES
 )
-_OTHERS = tuple(c for m in (roles, graph, barriers, clusters, memory, warps, registers) for c in m.CHECKS)
+_OTHERS = tuple(c for m in (roles, graph, barriers, clusters, memory, warps, registers, tiles) for c in m.CHECKS)
 
 
 def verify(kernel: Kernel, derived: Derived) -> Report:

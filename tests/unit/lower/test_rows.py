@@ -84,6 +84,11 @@ def test_rows_past_the_end_are_not_stored(tmp_path: Path) -> None:
     assert "if i * ROWS + i2 < R:" in code and "column" not in code
 
 
+def test_rows_past_the_end_are_not_stored(tmp_path: Path) -> None:
+    code = function(module(tmp_path, RMSNORM, ("rows: {value: 1,", "rows: {value: 4,")), "rmsnorm_kernel")
+    assert "if i * ROWS + i2 < R:" in code and "column" not in code
+
+
 def test_without_a_cluster_threads_store_and_arrive(tmp_path: Path) -> None:
     """st.async without a second CTA is no legal instruction: the exchange is a ring that threads fill and release."""
     code = function(module(tmp_path, RMSNORM), "rmsnorm_kernel")
