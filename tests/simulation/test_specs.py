@@ -34,20 +34,22 @@ SHAPES = {  # by kernel: edges in each dim, more trips than stages somewhere, se
     "copy_skip_tiles": ["M=5,N=1000"],
     "copy_varlen": ["S=20,T=200,W=32", "S=4,T=0,W=8"],
     "ping_pong": ["B=3"],
-    "rmsnorm": ["R=19", "R=1"],
-    "chain_pdl_chain": ["N=5000", "N=1"],
+    "rmsnorm": ["R=7", "R=1"],
     "pdl_chain": ["N=5000", "N=1"],
     "sm100_gemm": ["L=2,M=136,N=264,K=328"],
     "sm100_gemm_persistent": ["L=2,M=264,N=328,K=72"],
     "sm100_gemm_nvfp4": ["M=256,N=256,K=768"],
+    "sm100_gemm_split_k": ["M=136,N=72,K=1304"],
+    "sm100_group_fork": ["M=136,N=136,K=456"],
+    "sm100_group_merge": ["M=136,N=136,K=456"],
     "sm100_attention": ["B=1,Sq=200,Sk=333,Hq=2,Hk=1"],
 }
-SPECS = sorted([*ROOT.glob("specs/*.yaml"), *ROOT.glob("specs/*.toml"), *ROOT.glob("tests/language/sm100_*.yaml")])
+BUNDLED = {p.name: p for folder in ("tests/language", "specs") for p in ROOT.glob(f"{folder}/*.*ml")}
 
 
 def cases() -> list[tuple[str, Case]]:
     found = []
-    for path in SPECS:
+    for _, path in sorted(BUNDLED.items()):
         for case in analyse(str(path), Selection({}), prove=False).cases:
             found.append((f"{path.stem}{case.suffix}", case))
     return found

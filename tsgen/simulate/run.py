@@ -165,13 +165,17 @@ def _start_after(before: Grid, grid: Grid) -> None:
 
 
 def _hang(blocked: list[Warp], timeline: Timeline) -> Finding:
-    lines: dict[str, None] = {}
+    waits: dict[tuple[str, str, str], list[Warp]] = {}  # by step, task and reason
     places: dict[Span, str] = {}
     for w in blocked:
         if w.blocked_at is not None:
-            lines[f"{w.blocked_at} waits for {w.waits_for}"] = None
+            waits.setdefault((w.blocked_at.what, w.whole_task, w.waits_for), []).append(w)
             places.setdefault(w.blocked_at.span, "waits here")
-    shown = list(lines)[:6]
+    lines = []
+    for (what, task, reason), warps in waits.items():
+        who = warps[0].name if len(warps) == 1 else task
+        lines.append(f"{what.format(who)} waits for {reason}")
+    shown = lines[:6]
     more = f"; and {len(lines) - len(shown)} more" if len(lines) > len(shown) else ""
     one_of_each: dict[tuple[str, int], Warp] = {}
     for w in blocked:
