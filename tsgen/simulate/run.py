@@ -23,6 +23,7 @@ from tsgen.simulate.faults import MEANING, Fault, FaultKind
 from tsgen.simulate.gmem import Tensor
 from tsgen.simulate.grid import Before, Grid
 from tsgen.simulate.latency import COSTS, Clock
+from tsgen.simulate.memory import Array
 from tsgen.simulate.scheduler import Scheduler
 from tsgen.simulate.timeline import Timeline
 from tsgen.simulate.trace import Recorder
@@ -55,6 +56,7 @@ class Outcome:
     moves: int
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)  # by output
     finding: Finding | None = None
+    outputs: Mapping[str, Array] = field(default_factory=dict)  # what the kernel wrote, float32 or int64
 
     @property
     def ok(self) -> bool:
@@ -97,7 +99,8 @@ def simulate(
         name: compare(xp, memory[name].data, want, problem.tensors[name].dtype, reference.rtol, reference.atol)  # type: ignore[arg-type]
         for name, want in wanted.items()
     }
-    return Outcome(problem, seed, scheduler.policy, scheduler.moves, comparisons)
+    outputs = {name: memory[name].data for name, t in problem.tensors.items() if t.tensor.output}
+    return Outcome(problem, seed, scheduler.policy, scheduler.moves, comparisons, None, outputs)
 
 
 def inputs(problem: Problem, xp: NumpyArrays, seed: int) -> dict[str, Value]:
