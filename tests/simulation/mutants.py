@@ -16,8 +16,10 @@ from tests.mutation.mutants import Mutant, mutants
 from tests.simulation.verdicts import Seen, verdict
 from tsgen.cli.analysis import analyse
 from tsgen.cli.options import Selection
+from tsgen.simulate.scheduler import POLICIES
 
 ROOT = Path(__file__).parents[2]
+SEEDS = len(POLICIES)
 
 
 def judge(mutant: Mutant) -> tuple[str, str]:
@@ -29,7 +31,7 @@ def judge(mutant: Mutant) -> tuple[str, str]:
         codes = sorted({d.code for d in checked.report.diagnostics if d.severity == "error"})
         if not checked.cases:
             return "refused", " ".join(codes)
-        found = verdict(checked.cases)
+        found = verdict(checked.cases, SEEDS)
     wrong = isinstance(found, Seen)
     said = f"{' '.join(codes) or 'accepted'} / {found or 'right in every run'}"
     if bool(codes) == wrong:

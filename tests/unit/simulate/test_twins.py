@@ -77,7 +77,6 @@ def test_twins_are_run_by_each_warp_for_its_part(tmp_path: Path) -> None:
     ("edit", "said"),
     [
         (('numpy: "v *= 2"', 'numpy: "v *= nothing"'), "NameError"),
-        (('numpy: "v *= 2"', 'numpy: "v *="'), "is no Python"),
         ((', numpy: "v *= 2"', ""), "has no NumPy twin"),
         (('"m = v[n - 1 - thread]", numpy: same', '"m = v[n - 1 - thread]", numpy: "k = 1"'), "does not assign m"),
     ],
