@@ -120,7 +120,7 @@ def judge(wrong: Wrong) -> Row | None:
         return Row(wrong.name, codes, verdict(checked.cases))
 
 
-def verdict(cases: Iterable[Case]) -> Seen | str:
+def verdict(cases: Iterable[Case], seeds: int = SEEDS) -> Seen | str:
     """The first thing that goes wrong in the simulator; else why nothing was run, or an empty text."""
     refused = ""
     numbers: Seen | None = None
@@ -130,7 +130,7 @@ def verdict(cases: Iterable[Case]) -> Seen | str:
         except CannotRun as e:
             return f"refused: {e.message}"
         for shape in shapes:
-            for seed in range(SEEDS):
+            for seed in range(seeds):
                 try:
                     outcome = simulate(case.program, case.kernels, shape, seed)
                 except CannotRun as e:

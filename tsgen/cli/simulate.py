@@ -53,13 +53,15 @@ def command(
     from tsgen.model.chain import whole
     from tsgen.runtime.errors import CannotRun
     from tsgen.runtime.problem import parse_shape
-    from tsgen.simulate.run import run
-    from tsgen.simulate.shapes import small_shapes
 
     if trace is not None and not latency:
         raise click.UsageError("--trace needs --latency: without it there is no time to show.")
     ok = True
     try:
+        _need_numpy()
+        from tsgen.simulate.run import run
+        from tsgen.simulate.shapes import small_shapes
+
         case = resolved(spec, one(sets, variant, target))
         given = [parse_shape(s) for s in shapes] or small_shapes(whole(case.program))
         for dims in given:
@@ -75,6 +77,15 @@ def command(
     except CannotRun as e:
         raise click.ClickException(str(e)) from None
     return OK if ok else FINDINGS
+
+
+def _need_numpy() -> None:
+    """Raises CannotRun without NumPy."""
+    import tsgen.simulate  # sets what NumPy reads when it is loaded
+    from tsgen.runtime.arrays import NumpyArrays
+
+    assert tsgen.simulate
+    NumpyArrays()
 
 
 def _in_time(case: Case, spec: str, dims: Mapping[str, int], seed: int, trace: Path | None) -> bool:

@@ -26,6 +26,9 @@ ResourceKind = Literal["smem", "tmem", "rmem", "work_queue", "barrier", "pdl"]
 Role = Literal["producer", "consumer"]
 
 
+SAME = "same"  # `numpy:` of a body that is NumPy as well
+
+
 @frozen
 class Symbol:
     """A global name of the kernel: what it is and when its value is known."""
@@ -102,7 +105,7 @@ class Work:
     writes: Mapping[str, Placed]
     engine: str | None  # `async:` of a body
     nbytes: Placed | None  # `bytes:` of a body
-    numpy: str | None
+    numpy: str | None  # the twin's text, or SAME
     span: Span
     spans: Mapping[str, Span]  # of the keys that were written
 

@@ -181,11 +181,11 @@ class Layout:
         name = instance_name(resource, index)
         full = self._barriers(name, "full", need, resource)
         if first is not None and mode in ("fork", "fused_merge"):
-            full = first.full
+            full = _shared(first.full, full)
         wanted = pipeline.consumer_group if pipeline.consumer_group is not None else counts[resource.name].empty
         empty = self._barriers(name, "empty", wanted, resource)
         if first is not None and mode in ("merge", "fused_merge"):
-            empty = first.empty
+            empty = _shared(first.empty, empty)
         return Ring(resource, pipeline.num_stages, full, empty)
 
     def _full_count(self, resource: Resource) -> int:
@@ -225,6 +225,11 @@ class Layout:
                             self.rings[r, index].empty[cta.rank][stage] for r in rings if (r, index) in self.rings
                         ]
                         _poison_when(barriers, cell)
+
+
+def _shared(first: list[list[MBarrier]], own: list[list[MBarrier]]) -> list[list[MBarrier]]:
+    """The barriers of a group's first member for another; stages that only this one has keep their own."""
+    return [[*a, *b[len(a) :]][: len(b)] for a, b in zip(first, own, strict=True)]
 
 
 def _poison_when(barriers: list[MBarrier], cell: Cell) -> None:

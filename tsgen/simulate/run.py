@@ -23,6 +23,7 @@ from tsgen.simulate.faults import MEANING, Fault, FaultKind
 from tsgen.simulate.gmem import Tensor
 from tsgen.simulate.grid import Before, Grid
 from tsgen.simulate.latency import COSTS, Clock
+from tsgen.simulate.memory import Array
 from tsgen.simulate.scheduler import Scheduler
 from tsgen.simulate.timeline import Timeline
 from tsgen.simulate.trace import Recorder
@@ -55,6 +56,7 @@ class Outcome:
     moves: int
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)  # by output
     finding: Finding | None = None
+    outputs: Mapping[str, Array] = field(default_factory=dict)  # what the kernel wrote, float32 or int64
 
     @property
     def ok(self) -> bool:
@@ -97,7 +99,8 @@ def simulate(
         name: compare(xp, memory[name].data, want, problem.tensors[name].dtype, reference.rtol, reference.atol)  # type: ignore[arg-type]
         for name, want in wanted.items()
     }
-    return Outcome(problem, seed, scheduler.policy, scheduler.moves, comparisons)
+    outputs = {name: memory[name].data for name, t in problem.tensors.items() if t.tensor.output}
+    return Outcome(problem, seed, scheduler.policy, scheduler.moves, comparisons, None, outputs)
 
 
 def inputs(problem: Problem, xp: NumpyArrays, seed: int) -> dict[str, Value]:
@@ -165,13 +168,17 @@ def _start_after(before: Grid, grid: Grid) -> None:
 
 
 def _hang(blocked: list[Warp], timeline: Timeline) -> Finding:
-    lines: dict[str, None] = {}
+    waits: dict[tuple[str, str, str], list[Warp]] = {}  # by step, task and reason
     places: dict[Span, str] = {}
     for w in blocked:
         if w.blocked_at is not None:
-            lines[f"{w.blocked_at} waits for {w.waits_for}"] = None
+            waits.setdefault((w.blocked_at.what, w.whole_task, w.waits_for), []).append(w)
             places.setdefault(w.blocked_at.span, "waits here")
-    shown = list(lines)[:6]
+    lines = []
+    for (what, task, reason), warps in waits.items():
+        who = warps[0].name if len(warps) == 1 else task
+        lines.append(f"{what.format(who)} waits for {reason}")
+    shown = lines[:6]
     more = f"; and {len(lines) - len(shown)} more" if len(lines) > len(shown) else ""
     one_of_each: dict[tuple[str, int], Warp] = {}
     for w in blocked:

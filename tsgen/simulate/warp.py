@@ -46,9 +46,15 @@ class Site:
         parts = [f"{name} {n}" for name, n in (("trip", self.trip), ("tile", self.tile)) if n is not None]
         return ", ".join(parts)
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
+        """The step with a place for whose it is."""
         trip = "" if self.trip is None else f", trip {self.trip}"
-        return f"`{self.step.text}` of {self.warp.name} (line {self.step.span.line}{trip})"
+        text = self.step.text.replace("{", "{{").replace("}", "}}")
+        return f"`{text}` of {{}} (line {self.step.span.line}{trip})"
+
+    def __str__(self) -> str:
+        return self.what.format(self.warp.name)
 
 
 class Warp:
@@ -73,6 +79,7 @@ class Warp:
         self.deal: Deal = deal_of(self.kernel, self.program, self.warps, instance.first_warp)
         self.task_name = task.name if task.each is None else f"{task.name}[{instance.index}]"
         place = f" in CTA {cta}" if len(self.layout.ctas) > 1 else ""
+        self.whole_task = f"{self.task_name}{place}"
         self.name = f"{f'warp {warp} of ' if self.warps > 1 else ''}{self.task_name}{place}"
         self.column = f"{self.task_name}{f'.{warp}' if self.warps > 1 else ''}{f' CTA {cta}' if place else ''}"
         self.marks = (f"task {self.task_name}", f"warp {self.column}", f"CTA {cta}")

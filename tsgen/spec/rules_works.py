@@ -151,12 +151,12 @@ def reserved_work(name: str, span: Span) -> Finding:
 
 
 @error("TS214", "body-syntax")
-def body_syntax(reason: str, span: Span) -> Finding:
-    """The body of a work is not valid Python.
+def body_syntax(reason: str, span: Span, what: str = "the body") -> Finding:
+    """The body of a work, or its NumPy twin, is not valid Python.
 
-    It is inserted into the generated kernel as it stands.
+    A body is inserted into the generated kernel as it stands; `tsgen simulate` runs the twin.
     """
-    return Finding(f"the body is not valid Python: {reason}", span)
+    return Finding(f"{what} is not valid Python: {reason}", span)
 
 
 @error("TS215", "body-synchronises")

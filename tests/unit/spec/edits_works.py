@@ -132,6 +132,14 @@ WORKS = (
         "'(' was never closed",
     ),
     Edit(
+        "TS214",
+        "copy_cond",
+        "numpy: same",
+        "numpy: keep, mark = mode[i",
+        "keep, mark = mode¦[i",
+        "the NumPy twin is not valid Python: '[' was never closed",
+    ),
+    Edit(
         "TS215",
         "copy_cond",
         "keep = (mode[i] & 1) != 0",

@@ -7,7 +7,7 @@ import builtins
 import re
 
 from tsgen.diagnostics import Span
-from tsgen.model.kernel import Work
+from tsgen.model.kernel import SAME, Work
 from tsgen.spec import rules_works as rules
 from tsgen.spec.node import ScalarNode
 from tsgen.spec.resolve.context import BUILTINS, MODULES, Context, Head, TensorHead
@@ -38,7 +38,7 @@ _KNOWN = frozenset(dir(builtins))
 
 
 def check_body(ctx: Context, owner: Head | TensorHead, work: Work, node: ScalarNode, scope: Scope) -> None:
-    """Collects the findings about a work's body (its `numpy:` twin is checked for syntax only)."""
+    """Collects the findings about a work's body."""
     tree = _parse(ctx, work.body or "", node)
     if tree is None:
         return
@@ -79,14 +79,20 @@ class _Places:
         return Span(line, indent + column, line, indent + max(end, column + 1))
 
 
-def _parse(ctx: Context, body: str, node: ScalarNode) -> ast.Module | None:
+def check_twin(ctx: Context, work: Work, node: ScalarNode) -> None:
+    """Collects the findings about a work's NumPy twin: its syntax."""
+    if work.numpy is not None and work.numpy != SAME:
+        _parse(ctx, work.numpy, node, "the NumPy twin")
+
+
+def _parse(ctx: Context, body: str, node: ScalarNode, what: str = "the body") -> ast.Module | None:
     try:
         return ast.parse(body)
     except SyntaxError as e:
         column = max((e.offset or 1) - 1, 0)
-        ctx.add(rules.body_syntax(e.msg, _Places(node).at(e.lineno or 1, column, column + 1)))
+        ctx.add(rules.body_syntax(e.msg, _Places(node).at(e.lineno or 1, column, column + 1), what))
     except (RecursionError, MemoryError, ValueError) as e:
-        ctx.add(rules.body_syntax(str(e) or "it is nested too deeply", node.span))
+        ctx.add(rules.body_syntax(str(e) or "it is nested too deeply", node.span, what))
     return None
 
 

@@ -16,7 +16,7 @@ from tsgen.spec import rules_parts, rules_works
 from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
 from tsgen.spec.parse import parse_assign
-from tsgen.spec.resolve.bodies import check_body
+from tsgen.spec.resolve.bodies import check_body, check_twin
 from tsgen.spec.resolve.context import Context, Head, TensorHead, mapping, string, strings
 from tsgen.spec.resolve.refs import Scope, bind, bind_node, bind_ref
 from tsgen.spec.resolve.resources import spans_of
@@ -206,6 +206,8 @@ class _Reader:
             check_shapes(ctx, work, self.scope.locals)
             return work
         work = self.with_own_fields(work)
+        if work.numpy is not None:
+            check_twin(ctx, work, cast(ScalarNode, node.get("numpy")))
         if body is not None:
             check_body(ctx, self.owner, work, cast(ScalarNode, node.get("body")), self.scope)
         return work
