@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 from tsgen.derive.arrivals import COMMIT
@@ -14,7 +15,7 @@ from tsgen.lower.positions import group_of
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py, py_factor
 from tsgen.lower.queue import cluster_text
-from tsgen.lower.smem import element_bytes
+from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Const
 from tsgen.model.kernel import Group, Pipeline, Resource
 from tsgen.model.ops import copies
@@ -273,20 +274,17 @@ def _bytes_text(b: Builder, r: Resource) -> str:
     for f in r.fields.values():
         if f.view is not None:
             continue
-        width = element_bytes(b, f.dtype)
-        product = " * ".join(_factor(py(d, scope)) for d in f.dims)
-        by_width.setdefault(width, []).append(product)
-        n = width
-        for x in f.shape:
-            n *= x
-        count += n
+        bits = DTYPES[b.dtype_word(f.dtype)].bits
+        by_width.setdefault(bits, []).append(" * ".join(_factor(py(d, scope)) for d in f.dims))
+        count += bits * prod(f.shape)
     pair = 2 if r.name in b.derived.pairs else 1
-    if count * pair != total or not by_width:
+    if count * pair != 8 * total or not by_width:
         return str(total)
     parts = []
-    for width, products in by_width.items():
+    for bits, products in by_width.items():
         inner = " + ".join(products)
-        parts.append(f"({inner}) * {width}" if len(products) > 1 else f"{inner} * {width}")
+        unit = f"* {bits // 8}" if bits % 8 == 0 else f"* {bits} // 8"
+        parts.append(f"({inner}) {unit}" if len(products) > 1 else f"{inner} {unit}")
     return " + ".join(parts) if pair == 1 else f"2 * ({' + '.join(parts)})"
 
 

@@ -58,6 +58,7 @@ class Build:
 
 GEMM = "specs/sm100_gemm.yaml"
 ATTENTION = "specs/sm100_attention.yaml"
+SCALED = "specs/sm100_gemm_nvfp4.yaml"
 PERSISTENT = "specs/sm100_gemm_persistent.yaml"
 BUILDS = [
     Build(GEMM),
@@ -73,6 +74,11 @@ BUILDS = [
     Build(ATTENTION, "causal"),
     Build(ATTENTION, target="sm_103a"),
     Build(ATTENTION, "causal", sets=(("head_dim", "64"),)),
+    Build("specs/sm100_gemm_fp8.yaml"),
+    Build(SCALED),
+    Build(SCALED, "mxfp4"),
+    Build(SCALED, "mxfp8"),
+    Build(SCALED, target="sm_103a"),
 ]
 
 
@@ -95,6 +101,27 @@ def test_every_kernel_compiles_within_its_budgets_without_spills(build: Build, f
             assert set(sass.setmaxnreg) == budgets
         found = highest_registers(cubin)
         assert found and all(used <= budget for budget, used in found), found
+
+
+INSTRUCTIONS = {  # kind and factors of the MMAs; MMAs and copies of factors for each stage
+    Build(GEMM): ("kind::f16", 4, 0),
+    Build("specs/sm100_gemm_fp8.yaml"): ("kind::f8f6f4", 4, 0),
+    Build(SCALED): ("kind::mxf4nvf4.block_scale.block16", 4, 12),
+    Build(SCALED, "mxfp4"): ("kind::mxf4nvf4.block_scale.block32", 4, 6),
+    Build(SCALED, "mxfp8"): ("kind::mxf8f6f4.block_scale.block32", 4, 3),
+}
+
+
+@pytest.mark.parametrize("build", INSTRUCTIONS, ids=str)
+def test_operands_and_factors_have_the_instructions_of_their_dtypes(build: Build, folder: Path) -> None:
+    """One MMA for each 32 bytes of K; of the factors one copy for 128 rows by four factors, all by the MMA's warp."""
+    kind, products, factors = INSTRUCTIONS[build]
+    module = build.emit(folder)
+    (profile,) = profiles(compile_ptx([module], build.target)[module]).values()
+    for warp, rows in enumerate(profile):
+        found = {k: sum(n for row, n in rows.items() if row.key.startswith(f"tcgen05.{k}.")) for k in ("mma", "cp")}
+        assert found == ({"mma": products, "cp": factors} if warp == 4 else {"mma": 0, "cp": 0})
+        assert all(kind in row.key for row in rows if row.key.startswith("tcgen05.mma."))
 
 
 def both(build: Build, target: str, folder: Path) -> tuple[Profile, Profile]:
