@@ -70,6 +70,9 @@ BUILDS = [
     Build(PERSISTENT, "plain"),
     Build(PERSISTENT, target="sm_103a"),
     Build(PERSISTENT, sets=(("tile_n", "128"), ("stages", "8"))),
+    Build(PERSISTENT, "quad"),
+    Build("tests/kernels/umma_umma.yaml"),
+    Build("tests/kernels/async_umma.yaml"),
     Build(ATTENTION),
     Build(ATTENTION, "causal"),
     Build(ATTENTION, target="sm_103a"),
@@ -100,7 +103,33 @@ def test_every_kernel_compiles_within_its_budgets_without_spills(build: Build, f
             assert sass.spills == 0 and sass.stack == 0 and sass.local == 0, (cubin.name, sass.spills)
             assert set(sass.setmaxnreg) == budgets
         found = highest_registers(cubin)
-        assert found and all(used <= budget for budget, used in found), found
+        assert {budget for budget, _ in found} == budgets and all(used <= budget for budget, used in found), found
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_barriers_count_what_was_proven(build: Build, folder: Path) -> None:
+    """The arrivals of every mbarrier and the bytes of every stage are those that `check` has proven it with."""
+    (kernel,) = build.program().kernels
+    derived = derive(kernel)
+    counts, announced = Counter[int](), set[int]()
+    for r in kernel.resources.values():
+        if r.pipeline is not None:
+            barriers = r.pipeline.num_stages * (r.each.count if r.each is not None else 1)
+            counts[derived.arrivals[r.name].full] += barriers
+            counts[derived.arrivals[r.name].empty] += barriers
+            announced |= {derived.tx_bytes[r.name]} - {0}
+    counts[1] += bool(derived.pairs)  # the other CTA of the pair is done with tensor memory
+    module = build.emit(folder)
+    (profile,) = profiles(compile_ptx([module], build.target)[module]).values()
+    found = Counter[int]()
+    for row, n in profile[0].items():
+        if count := re.fullmatch(r"mbarrier\.init\(count=(\d+)\)", row.key):
+            found[int(count.group(1))] += n
+    assert found == counts
+    bytes_ = {
+        int(m.group(1)) for warp in profile for row in warp if (m := re.search(r"expect_tx\(bytes=(\d+)", row.key))
+    }
+    assert bytes_ == announced
 
 
 INSTRUCTIONS = {  # kind and factors of the MMAs; MMAs and copies of factors for each stage
