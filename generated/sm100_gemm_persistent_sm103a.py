@@ -25,6 +25,7 @@ META = {
     "params": {
         "io": "f16",
         "pair": 2,
+        "cluster_n": 1,
         "tile_m": 128,
         "tile_n": 256,
         "tile_k": 64,
@@ -35,12 +36,13 @@ META = {
         "clc": True,
     },
     "tsgen": "0.1.0",
-    "spec_sha256": "efa89da96361c2a0c55a191e8cafeaee5bdc9774e5d516fbbfd1f14167747161",
+    "spec_sha256": "bccfefa8cbb9b4cdd623864e479362f7895794afe9271011eff3b6e099907f13",
 }
 
 # sm100_gemm_persistent.yaml:10 params
 IO = {"float16": cutlass.Float16, "bfloat16": cutlass.BFloat16}  # the caller's tensors decide
 PAIR = 2
+CLUSTER_N = 1
 TILE_M = 128
 TILE_N = 256
 TILE_K = 64
@@ -67,13 +69,13 @@ def smem_layouts(io):
     """epi.c, ab.a, ab.b: rows, columns, and what counts stages and slices."""
     sw128 = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, io)
     return (
-        cute.tile_to_shape(sw128, (TILE_M, EPI_N, EPI_STAGES), order=(0, 1, 2)),  # sm100_gemm_persistent.yaml:76
-        cute.tile_to_shape(sw128, (TILE_M, TILE_K, STAGES), order=(0, 1, 2)),  # sm100_gemm_persistent.yaml:53
-        cute.tile_to_shape(sw128, (TILE_N // PAIR, TILE_K, STAGES), order=(0, 1, 2)),  # sm100_gemm_persistent.yaml:54
+        cute.tile_to_shape(sw128, (TILE_M, EPI_N, EPI_STAGES), order=(0, 1, 2)),  # sm100_gemm_persistent.yaml:77
+        cute.tile_to_shape(sw128, (TILE_M, TILE_K, STAGES), order=(0, 1, 2)),  # sm100_gemm_persistent.yaml:54
+        cute.tile_to_shape(sw128, (TILE_N // PAIR, TILE_K, STAGES), order=(0, 1, 2)),  # sm100_gemm_persistent.yaml:55
     )
 
 
-# sm100_gemm_persistent.yaml:47 tiles
+# sm100_gemm_persistent.yaml:48 tiles
 @cute.jit
 def tile_coord(tile: Int32, m_tiles: Int32, n_tiles: Int32, cta_rank: Int32):
     """m, n, l of the tile with this number: bands of 8 along n, fastest in a band; then m."""
@@ -125,7 +127,7 @@ def vector(row: cute.Tensor, start, count: cutlass.Constexpr):
     return out
 
 
-# sm100_gemm_persistent.yaml:73 frag.finish
+# sm100_gemm_persistent.yaml:74 frag.finish
 @cute.jit
 def frag_finish(c_: cute.Tensor, bias, n, s, N):
     """c = frag.c + bias[n*tile_n + s*epi_n + cols(frag.c)]"""
@@ -155,7 +157,7 @@ def sm100_gemm_persistent_kernel(
         cpasync.prefetch_descriptor(tma_a)
         cpasync.prefetch_descriptor(tma_b)
 
-    # sm100_gemm_persistent.yaml:47 resources
+    # sm100_gemm_persistent.yaml:48 resources
     epi_c_layout, ab_a_layout, ab_b_layout = smem_layouts(io)
     smem = SmemAllocator()
     epi_c = smem.allocate_tensor(io, epi_c_layout.outer, 1024, swizzle=epi_c_layout.inner)
@@ -168,7 +170,7 @@ def sm100_gemm_persistent_kernel(
     tmem_free = smem.allocate_array(Int64, 1, byte_alignment=8)  # the other CTA of the pair is done with tensor memory
     tmem_slot = smem.allocate_array(Int32, 1, byte_alignment=4)  # the address of tensor memory
 
-    # sm100_gemm_persistent.yaml:48 tiles: clc_fetch_async
+    # sm100_gemm_persistent.yaml:49 tiles: clc_fetch_async
     tiles = pipeline.PipelineClcFetchAsync.create(
         num_stages=2,
         producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
@@ -179,7 +181,7 @@ def sm100_gemm_persistent_kernel(
         defer_sync=True,
     )
 
-    # sm100_gemm_persistent.yaml:55 ab: tma_umma
+    # sm100_gemm_persistent.yaml:56 ab: tma_umma
     ab = pipeline.PipelineTmaUmma.create(
         num_stages=STAGES,
         producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
@@ -190,7 +192,7 @@ def sm100_gemm_persistent_kernel(
         defer_sync=True,
     )
 
-    # sm100_gemm_persistent.yaml:66 acc: umma_async
+    # sm100_gemm_persistent.yaml:67 acc: umma_async
     acc = pipeline.PipelineUmmaAsync.create(
         num_stages=2,
         producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
@@ -204,26 +206,26 @@ def sm100_gemm_persistent_kernel(
             cute.arch.mbarrier_init(tmem_free, 1)
     pipeline.pipeline_init_arrive(cluster_shape_mn=(PAIR, 1), is_relaxed=True)
 
-    # sm100_gemm_persistent.yaml:30 boxes of d
+    # sm100_gemm_persistent.yaml:31 boxes of d
     store_d_gmem = cute.local_tile(d, (TILE_M, EPI_N), (None, None, None))
     store_d_smem, store_d_gmem = cpasync.tma_partition(
         tma_d, 0, cute.make_layout(1), cute.group_modes(epi_c, 0, 2), cute.group_modes(store_d_gmem, 0, 2)
     )
 
-    # sm100_gemm_persistent.yaml:61 boxes of a
+    # sm100_gemm_persistent.yaml:62 boxes of a
     load_a_gmem = cute.local_tile(a, (TILE_M, TILE_K), (None, None, None))
     load_a_smem, load_a_gmem = cpasync.tma_partition(
         tma_a, 0, cute.make_layout(1), cute.group_modes(ab_a, 0, 2), cute.group_modes(load_a_gmem, 0, 2)
     )
 
-    # sm100_gemm_persistent.yaml:62 boxes of b
+    # sm100_gemm_persistent.yaml:63 boxes of b
     load_b_gmem = cute.local_tile(b, (TILE_N // PAIR, TILE_K), (None, None, None))
     load_b_smem, load_b_gmem = cpasync.tma_partition(
         tma_b, 0, cute.make_layout(1), cute.group_modes(ab_b, 0, 2), cute.group_modes(load_b_gmem, 0, 2)
     )
     pipeline.pipeline_init_wait(cluster_shape_mn=(PAIR, 1))
 
-    # ---- sm100_gemm_persistent.yaml:126 task store: warps 0 to 3, 208 registers; schedule sm100_gemm_persistent.yaml:107
+    # ---- sm100_gemm_persistent.yaml:127 task store: warps 0 to 3, 208 registers; schedule sm100_gemm_persistent.yaml:108
     if warp_idx < 4:
         cute.arch.setmaxregister_decrease(208)
         M = d.shape[0]
@@ -239,10 +241,10 @@ def sm100_gemm_persistent_kernel(
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
         tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
         acc_wait = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-        # sm100_gemm_persistent.yaml:70 frag.c
+        # sm100_gemm_persistent.yaml:71 frag.c
         frag_c = cute.make_rmem_tensor((8, 1, 8), Float32)
         acc_c = cute.make_tensor(tmem, cute.make_layout((TILE_M, TILE_N, 2), stride=(TMEM_LANE, 1, TILE_N)))
-        # sm100_gemm_persistent.yaml:72 frag.read
+        # sm100_gemm_persistent.yaml:73 frag.read
         read_tiles = cute.flat_divide(acc_c, (TILE_M, EPI_N))
         read_copy = tcgen05.make_tmem_copy(
             cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(EPI_N)), Float32), read_tiles[None, None, 0, 0, 0]
@@ -261,56 +263,56 @@ def sm100_gemm_persistent_kernel(
         ).get_slice(thread)
         epi_c_to = tile_thread.partition_D(epi_c)
         tiles_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-        # sm100_gemm_persistent.yaml:108 work_tile_loop
+        # sm100_gemm_persistent.yaml:109 work_tile_loop
         tile = cluster
         while tile >= 0:
             m, n, l = tile_coord(tile, m_tiles, n_tiles, cta_rank)
-            # sm100_gemm_persistent.yaml:110 acc.wait()
+            # sm100_gemm_persistent.yaml:111 acc.wait()
             acc.consumer_wait(acc_wait)
             acc_stage = acc_wait.index
             acc_wait.advance()
-            # sm100_gemm_persistent.yaml:111 for s
+            # sm100_gemm_persistent.yaml:112 for s
             for s in cutlass.range_constexpr(TILE_N // EPI_N):
-                # sm100_gemm_persistent.yaml:113 frag.read(s=s)
+                # sm100_gemm_persistent.yaml:114 frag.read(s=s)
                 cute.copy(read_copy, read_part[None, None, None, 0, s, acc_stage], read_registers)
-                # sm100_gemm_persistent.yaml:114 tcgen05.wait_ld()
+                # sm100_gemm_persistent.yaml:115 tcgen05.wait_ld()
                 cute.arch.fence_view_async_tmem_load()
-                # sm100_gemm_persistent.yaml:115 if
+                # sm100_gemm_persistent.yaml:116 if
                 if const_expr(s == TILE_N // EPI_N - 1):
-                    # sm100_gemm_persistent.yaml:117 acc.release()
+                    # sm100_gemm_persistent.yaml:118 acc.release()
                     with cute.arch.elect_one():
                         acc.consumer_release(acc_release)
                     acc_release.advance()
-                # sm100_gemm_persistent.yaml:118 frag.finish(s=s)
+                # sm100_gemm_persistent.yaml:119 frag.finish(s=s)
                 frag_finish(frag_c, bias, n, s, N)
-                # sm100_gemm_persistent.yaml:119 bulk.wait_group_read(epi_stages - 1)
+                # sm100_gemm_persistent.yaml:120 bulk.wait_group_read(epi_stages - 1)
                 if warp_idx % 4 == 0:
                     cute.arch.cp_async_bulk_wait_group(EPI_STAGES - 1, read=True)
-                # sm100_gemm_persistent.yaml:120 epi_bar.sync()
+                # sm100_gemm_persistent.yaml:121 epi_bar.sync()
                 cute.arch.barrier(barrier_id=EPI_BAR, number_of_threads=128)
-                # sm100_gemm_persistent.yaml:121 epi.put(s=s)
+                # sm100_gemm_persistent.yaml:122 epi.put(s=s)
                 epi_tile = cute.make_rmem_tensor((8, 1, 8), io)
                 epi_tile.store(frag_c.load().to(io))
                 cute.autovec_copy(epi_tile, epi_c_to[None, None, None, s % EPI_STAGES])
                 cute.arch.fence_proxy("async.shared", space="cta")  # read next through the async proxy
-                # sm100_gemm_persistent.yaml:122 epi_bar.sync()
+                # sm100_gemm_persistent.yaml:123 epi_bar.sync()
                 cute.arch.barrier(barrier_id=EPI_BAR, number_of_threads=128)
-                # sm100_gemm_persistent.yaml:123 d.store(s=s)
+                # sm100_gemm_persistent.yaml:124 d.store(s=s)
                 if warp_idx % 4 == 0:
                     cute.copy(
                         tma_d, store_d_smem[None, s % EPI_STAGES], store_d_gmem[None, m, n * (TILE_N // EPI_N) + s, l]
                     )
                     cute.arch.cp_async_bulk_commit_group()
-            # sm100_gemm_persistent.yaml:108 tiles.wait()
+            # sm100_gemm_persistent.yaml:109 tiles.wait()
             tiles.consumer_wait(tiles_state)
-            # sm100_gemm_persistent.yaml:108 tiles.get_and_advance_work_tile()
+            # sm100_gemm_persistent.yaml:109 tiles.get_and_advance_work_tile()
             tile = next_tile(tiles_response + tiles_state.index)
-            # sm100_gemm_persistent.yaml:108 tiles.release()
+            # sm100_gemm_persistent.yaml:109 tiles.release()
             cute.arch.sync_warp()  # every lane is done before one lane releases
             with cute.arch.elect_one():
                 tiles.consumer_release(tiles_state)
             tiles_state.advance()
-        # sm100_gemm_persistent.yaml:124 bulk.wait_group(0)
+        # sm100_gemm_persistent.yaml:125 bulk.wait_group(0)
         if warp_idx % 4 == 0:
             cute.arch.cp_async_bulk_wait_group(0)
         cute.arch.barrier(barrier_id=TMEM_DONE, number_of_threads=128)
@@ -324,20 +326,20 @@ def sm100_gemm_persistent_kernel(
     if warp_idx >= 4:
         cute.arch.setmaxregister_decrease(48)
 
-        # ---- sm100_gemm_persistent.yaml:127 task mma: warp 4, 48 registers; schedule sm100_gemm_persistent.yaml:97
+        # ---- sm100_gemm_persistent.yaml:128 task mma: warp 4, 48 registers; schedule sm100_gemm_persistent.yaml:98
         if warp_idx == 4:
             K = a.shape[1]
-            # sm100_gemm_persistent.yaml:43 k_tiles
+            # sm100_gemm_persistent.yaml:44 k_tiles
             k_tiles = cute.ceil_div(K, TILE_K)
             cluster = cute.arch.block_idx()[0] // PAIR
             cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
             cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
             tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
-            # sm100_gemm_persistent.yaml:127 cta: leader
+            # sm100_gemm_persistent.yaml:128 cta: leader
             if cta_rank == 0:
                 acc_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
                 ab_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, STAGES)
-                # sm100_gemm_persistent.yaml:65 acc.c
+                # sm100_gemm_persistent.yaml:66 acc.c
                 acc_c = cute.make_tensor(
                     tmem,
                     tiled_mma.make_fragment_C(cute.append(tiled_mma.partition_shape_C((2 * TILE_M, TILE_N)), 2)).layout,
@@ -361,16 +363,16 @@ def sm100_gemm_persistent_kernel(
                     ),
                 )
                 tiles_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-                # sm100_gemm_persistent.yaml:98 work_tile_loop
+                # sm100_gemm_persistent.yaml:99 work_tile_loop
                 tile = cluster
                 while tile >= 0:
-                    # sm100_gemm_persistent.yaml:100 acc.acquire()
+                    # sm100_gemm_persistent.yaml:101 acc.acquire()
                     acc.producer_acquire(acc_state)
-                    # sm100_gemm_persistent.yaml:101 domain_loop
+                    # sm100_gemm_persistent.yaml:102 domain_loop
                     for k in cutlass.range(k_tiles, unroll=1):
-                        # sm100_gemm_persistent.yaml:103 ab.wait()
+                        # sm100_gemm_persistent.yaml:104 ab.wait()
                         ab.consumer_wait(ab_state)
-                        # sm100_gemm_persistent.yaml:104 acc.mma(first=(k == 0))
+                        # sm100_gemm_persistent.yaml:105 acc.mma(first=(k == 0))
                         mma(
                             tiled_mma,
                             acc_c[None, None, None, acc_state.index],
@@ -378,17 +380,17 @@ def sm100_gemm_persistent_kernel(
                             mma_b[None, None, None, ab_state.index],
                             k == 0,
                         )
-                        # sm100_gemm_persistent.yaml:105 ab.release()
+                        # sm100_gemm_persistent.yaml:106 ab.release()
                         ab.consumer_release(ab_state)
                         ab_state.advance()
-                    # sm100_gemm_persistent.yaml:106 acc.commit()
+                    # sm100_gemm_persistent.yaml:107 acc.commit()
                     acc.producer_commit(acc_state)
                     acc_state.advance()
-                    # sm100_gemm_persistent.yaml:98 tiles.wait()
+                    # sm100_gemm_persistent.yaml:99 tiles.wait()
                     tiles.consumer_wait(tiles_state)
-                    # sm100_gemm_persistent.yaml:98 tiles.get_and_advance_work_tile()
+                    # sm100_gemm_persistent.yaml:99 tiles.get_and_advance_work_tile()
                     tile = next_tile(tiles_response + tiles_state.index)
-                    # sm100_gemm_persistent.yaml:98 tiles.release()
+                    # sm100_gemm_persistent.yaml:99 tiles.release()
                     cute.arch.sync_warp()  # every lane is done before one lane releases
                     with cute.arch.elect_one():
                         tiles.consumer_release(tiles_state)
@@ -396,30 +398,30 @@ def sm100_gemm_persistent_kernel(
                 # drain: no CTA leaves while a peer may still arrive here
                 acc.producer_tail(acc_state)
 
-        # ---- sm100_gemm_persistent.yaml:128 task load: warp 5, 48 registers; schedule sm100_gemm_persistent.yaml:87
+        # ---- sm100_gemm_persistent.yaml:129 task load: warp 5, 48 registers; schedule sm100_gemm_persistent.yaml:88
         if warp_idx == 5:
             M = d.shape[0]
             N = d.shape[1]
             K = a.shape[1]
             m_tiles = cute.ceil_div(M, TILE_M)
             n_tiles = cute.ceil_div(N, TILE_N)
-            # sm100_gemm_persistent.yaml:43 k_tiles
+            # sm100_gemm_persistent.yaml:44 k_tiles
             k_tiles = cute.ceil_div(K, TILE_K)
             cluster = cute.arch.block_idx()[0] // PAIR
             cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
             ab_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, STAGES)
             tiles_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-            # sm100_gemm_persistent.yaml:88 pdl.wait_griddep()
+            # sm100_gemm_persistent.yaml:89 pdl.wait_griddep()
             cute.arch.griddepcontrol_wait()
-            # sm100_gemm_persistent.yaml:89 work_tile_loop
+            # sm100_gemm_persistent.yaml:90 work_tile_loop
             tile = cluster
             while tile >= 0:
                 m, n, l = tile_coord(tile, m_tiles, n_tiles, cta_rank)
-                # sm100_gemm_persistent.yaml:91 domain_loop
+                # sm100_gemm_persistent.yaml:92 domain_loop
                 for k in cutlass.range(k_tiles, unroll=1):
-                    # sm100_gemm_persistent.yaml:93 ab.acquire()
+                    # sm100_gemm_persistent.yaml:94 ab.acquire()
                     ab.producer_acquire(ab_state)
-                    # sm100_gemm_persistent.yaml:94 ab.load(k=k)
+                    # sm100_gemm_persistent.yaml:95 ab.load(k=k)
                     ab_full = ab.producer_get_barrier(ab_state)
                     cute.copy(tma_a, load_a_gmem[None, m, k, l], load_a_smem[None, ab_state.index], tma_bar_ptr=ab_full)
                     cute.copy(
@@ -428,48 +430,48 @@ def sm100_gemm_persistent_kernel(
                         load_b_smem[None, ab_state.index],
                         tma_bar_ptr=ab_full,
                     )
-                    # sm100_gemm_persistent.yaml:95 ab.commit()
+                    # sm100_gemm_persistent.yaml:96 ab.commit()
                     ab.producer_commit(ab_state)
                     ab_state.advance()
-                # sm100_gemm_persistent.yaml:89 tiles.wait()
+                # sm100_gemm_persistent.yaml:90 tiles.wait()
                 tiles.consumer_wait(tiles_state)
-                # sm100_gemm_persistent.yaml:89 tiles.get_and_advance_work_tile()
+                # sm100_gemm_persistent.yaml:90 tiles.get_and_advance_work_tile()
                 tile = next_tile(tiles_response + tiles_state.index)
-                # sm100_gemm_persistent.yaml:89 tiles.release()
+                # sm100_gemm_persistent.yaml:90 tiles.release()
                 cute.arch.sync_warp()  # every lane is done before one lane releases
                 with cute.arch.elect_one():
                     tiles.consumer_release(tiles_state)
                 tiles_state.advance()
-            # sm100_gemm_persistent.yaml:96 pdl.launch_griddep()
+            # sm100_gemm_persistent.yaml:97 pdl.launch_griddep()
             cute.arch.griddepcontrol_launch_dependents()
             # drain: no CTA leaves while a commit of an MMA may still arrive here
             ab.producer_tail(ab_state)
 
-        # ---- sm100_gemm_persistent.yaml:129 task schedule_tiles: warp 6, 48 registers; schedule sm100_gemm_persistent.yaml:81
+        # ---- sm100_gemm_persistent.yaml:130 task schedule_tiles: warp 6, 48 registers; schedule sm100_gemm_persistent.yaml:82
         if warp_idx == 6:
             cluster = cute.arch.block_idx()[0] // PAIR
             cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
-            # sm100_gemm_persistent.yaml:129 cta: 0
+            # sm100_gemm_persistent.yaml:130 cta: 0
             if cta_rank == 0:
                 tiles_producer = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
                 tiles_consumer = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-                # sm100_gemm_persistent.yaml:82 work_tile_loop
+                # sm100_gemm_persistent.yaml:83 work_tile_loop
                 tile = cluster
                 while tile >= 0:
-                    # sm100_gemm_persistent.yaml:84 tiles.acquire()
+                    # sm100_gemm_persistent.yaml:85 tiles.acquire()
                     tiles.producer_acquire(tiles_producer)
-                    # sm100_gemm_persistent.yaml:85 tiles.fetch_work_tile()
+                    # sm100_gemm_persistent.yaml:86 tiles.fetch_work_tile()
                     with cute.arch.elect_one():
                         cute.arch.issue_clc_query(
                             tiles.producer_get_barrier(tiles_producer), tiles_response + tiles_producer.index
                         )
-                    # sm100_gemm_persistent.yaml:86 tiles.commit()
+                    # sm100_gemm_persistent.yaml:87 tiles.commit()
                     tiles_producer.advance()
-                    # sm100_gemm_persistent.yaml:82 tiles.wait()
+                    # sm100_gemm_persistent.yaml:83 tiles.wait()
                     tiles.consumer_wait(tiles_consumer)
-                    # sm100_gemm_persistent.yaml:82 tiles.get_and_advance_work_tile()
+                    # sm100_gemm_persistent.yaml:83 tiles.get_and_advance_work_tile()
                     tile = next_tile(tiles_response + tiles_consumer.index)
-                    # sm100_gemm_persistent.yaml:82 tiles.release()
+                    # sm100_gemm_persistent.yaml:83 tiles.release()
                     cute.arch.sync_warp()  # every lane is done before one lane releases
                     with cute.arch.elect_one():
                         tiles.consumer_release(tiles_consumer)

@@ -41,7 +41,8 @@ def arrivals(kernel: Kernel, u: Uses, resource: Resource) -> Arrivals:
     by_producer = PRODUCER_SIGNAL[kind.producer]
     by_consumer = "thread" if alone else _consumer_signal(kernel, resource, pipeline)
     full, why_full = _producers(u, resource, pipeline, by_producer, pair)
-    empty, why_empty = _consumers(u, resource, pipeline, by_consumer, pair, shared)
+    leaders = _leaders(kernel, u, resource) if pair > 1 else shared
+    empty, why_empty = _consumers(u, resource, pipeline, by_consumer, pair, shared, leaders)
     full, why_full, full_by = _written(pipeline.producer_group, full, why_full, by_producer)
     if by_consumer == "thread":
         empty, why_empty = 32 * empty, f"32 threads x {why_empty}"
@@ -85,9 +86,19 @@ def _producers(u: Uses, resource: Resource, pipeline: Pipeline, by: Signal, pair
     return warps, f"{why} that {'arms' if warps == 1 else 'arm'} the barrier"
 
 
-def _consumers(u: Uses, resource: Resource, pipeline: Pipeline, by: Signal, pair: int, shared: int) -> tuple[int, str]:
+def _leaders(kernel: Kernel, u: Uses, resource: Resource) -> int:
+    """Pairs of CTAs whose MMAs read what this CTA's pair loads: those along the axes of multicasts; pairs lie along the
+    first axis."""
+    axes = u.multicast.get(resource.name, set())
+    first = kernel.launch.axes[0]
+    along_first = max(1, first.cluster // 2) if first.name in axes else 1
+    return along_first + sum(a.cluster - 1 for a in kernel.launch.axes[1:] if a.name in axes)
+
+
+def _consumers(
+    u: Uses, resource: Resource, pipeline: Pipeline, by: Signal, pair: int, shared: int, leaders: int
+) -> tuple[int, str]:
     if by == "umma":
-        leaders = max(1, shared // pair) if pair > 1 else shared
         return leaders, "one MMA commit" if leaders == 1 else f"MMA commits of {leaders} CTAs"
     parties = u.parties(resource.name, "release")
     if not parties:

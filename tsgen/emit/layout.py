@@ -25,6 +25,7 @@ _NAMES = (
     ("cutlass.cute.nvgpu", ("OperandMajorMode", "cpasync", "tcgen05", "warp", "warpgroup")),
     ("cutlass.cute.runtime", ("make_fake_stream", "make_fake_tensor")),
     ("cutlass.memory", ("SmemAllocator",)),
+    ("cutlass.utils", ("blockscaled_layout",)),
 )
 _TASK_SCHEDULING = (  # of modules in the TS form
     ("", "WorkAttr consumer_work domain_loop producer_work schedule when_false when_true work_tile_loop"),
@@ -61,7 +62,12 @@ def _import(module: str, names: list[str]) -> str:
 
 def fold(text: str) -> str:
     """Breaks lines past the width at their last bracket: its content on a line of its own, or an item a line."""
-    return "\n".join(piece for line in text.split("\n") for piece in _fold(line))
+    out: list[str] = []
+    documents = False  # inside a docstring: its lines are text
+    for line in text.split("\n"):
+        out += [line] if documents else _fold(line)
+        documents ^= line.count('"""') % 2 == 1
+    return "\n".join(out)
 
 
 def _fold(line: str) -> list[str]:

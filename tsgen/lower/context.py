@@ -27,6 +27,8 @@ DSL_TYPES = {
     "bf16": "cutlass.BFloat16",
     "f8e4m3": "cutlass.Float8E4M3FN",
     "f8e5m2": "cutlass.Float8E5M2",
+    "f8e8m0": "cutlass.Float8E8M0FNU",
+    "f4e2m1": "cutlass.Float4E2M1FN",
     "i64": "Int64",
     "i32": "Int32",
     "i16": "Int16",

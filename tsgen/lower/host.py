@@ -81,9 +81,10 @@ def host_tensors(b: Builder, intermediates: frozenset[str] = frozenset()) -> tup
     for t in b.kernel.tensors.values():
         word = b.dtype_word(t.dtype)
         by_caller = isinstance(t.dtype, Name) and t.dtype.id in decided
-        width = DTYPES[word].bits // 8
+        bits = DTYPES[word].bits
+        packed = 8 // bits if bits < 8 else 1
         vector = b.vectors.get(t.name, 1)
-        multiple = max(16 // width if t.name in tma else 1, vector)
+        multiple = max(128 // bits if t.name in tma else packed, vector)
         deciding = t.dtype.id if by_caller and isinstance(t.dtype, Name) else None
         short = [text(e) for e in t.shape[1:]]
         out.append(
@@ -91,6 +92,7 @@ def host_tensors(b: Builder, intermediates: frozenset[str] = frozenset()) -> tup
                 name=t.name,
                 dtype=deciding or b.dtype(t.dtype),
                 torch_dtype=None if by_caller else TORCH_TYPES.get(word, word),
+                packed=packed,
                 shape=tuple(python(py(e, scope)) for e in t.shape),
                 fake_shape=tuple(_fake(b, e, scope) for e in t.shape),
                 label=f"[{', '.join(text(e) for e in t.shape)}]",
@@ -101,7 +103,7 @@ def host_tensors(b: Builder, intermediates: frozenset[str] = frozenset()) -> tup
                 default=None if t.default is None else _default(b, t),
                 align=t.align,
                 stride_elements=multiple,
-                stride_bytes=multiple * width,
+                stride_bytes=multiple * bits // 8,
                 required=t.name in giving or (not t.output and t.default is None),
                 optional=bool(t.shape) and isinstance(t.shape[0], Name) and t.shape[0].id in b.kernel.launch.optional,
                 table=deciding.upper() if deciding else None,
@@ -134,8 +136,11 @@ def host_dims(b: Builder) -> tuple[HostDim, ...]:
             texts = (solve(b.kernel, e, dim, f"{t.name}.shape[{i}]") for i, e in enumerate(t.shape))
             solved = next((x for x in texts if x is not None), None)
             if solved is not None:
+                per_byte = 8 // DTYPES[b.dtype_word(t.dtype)].bits
+                last = f"{t.name}.shape[{len(t.shape) - 1}]"
+                given = solved.replace(last, f"{last} * {per_byte}") if per_byte > 1 else solved
                 label = f"[{', '.join(text(e) for e in t.shape)}]"
-                out.append(HostDim(b.globals[dim], t.name, solved, label, " - " in solved))
+                out.append(HostDim(b.globals[dim], t.name, solved, given, label, " - " in solved))
                 break
         else:
             refuse(f"dim `{dim}`, which no tensor's shape gives", b.kernel.span)

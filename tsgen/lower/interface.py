@@ -23,6 +23,7 @@ class HostTensor:
     name: str
     dtype: str  # DSL type, or the name of the DTypeChoice
     torch_dtype: str | None  # "float32"; None if the caller decides
+    packed: int  # elements of a byte; more than one is passed as bytes along the last dimension
     shape: tuple[str, ...]
     fake_shape: tuple[str, ...]  # of the tensor that compile() passes
     label: str  # "[L, M, K]"
@@ -45,11 +46,15 @@ class HostTensor:
 
     @property
     def fake_dtype(self) -> str:
+        if self.packed > 1:
+            return "cutlass.Uint8"
         return f"{self.table}[{self.dtype}]" if self.table else self.dtype
 
     @property
     def dtype_text(self) -> str:
         """The torch dtype's name as an expression of the host function."""
+        if self.packed > 1:
+            return '"uint8"'
         return self.dtype if self.torch_dtype is None else f'"{self.torch_dtype}"'
 
     @property
@@ -58,7 +63,18 @@ class HostTensor:
 
     @property
     def shape_tuple(self) -> str:
-        return f"({', '.join(self.shape)}{',' if len(self.shape) == 1 else ''})"
+        shape = self.shape if self.packed == 1 else (*self.shape[:-1], f"{self.shape[-1]} // {self.packed}")
+        return f"({', '.join(shape)}{',' if len(self.shape) == 1 else ''})"
+
+    @property
+    def fake_sizes(self) -> tuple[str, ...]:
+        """The shape of the tensor that compile() passes; of packed rows the number of bytes."""
+        return self.fake_shape if self.packed == 1 else (*self.fake_shape[:-1], "cute.sym_int()")
+
+    @property
+    def multiple(self) -> int:
+        """What strides are multiples of, in elements of what is passed."""
+        return self.stride_elements // self.packed
 
     @property
     def launch_type(self) -> str:
@@ -72,6 +88,9 @@ class HostTensor:
     @property
     def described(self) -> str:
         """The argument in the docstring."""
+        if self.packed > 1:
+            rows = f"{self.label}, {self.packed} elements a byte, rows at multiples of {self.stride_bytes} bytes"
+            return f"{rows}: as bytes or as torch packs them"
         kind = self.torch_dtype or "one of the dtypes of " + str(self.table)
         rows = f", rows at multiples of {self.stride_bytes} bytes" if self.stride_elements > 1 else ""
         shape = "scalar" if self.scalar else self.label + (f" or {self.short_label}" if self.optional else "")
@@ -86,7 +105,8 @@ class HostDim:
 
     name: str
     tensor: str
-    text: str
+    text: str  # in the launcher
+    given: str  # over what the caller passes: bytes, where elements are packed
     label: str  # of the tensor's shape
     may_be_negative: bool  # of a shape that is less than the entry allows
 
@@ -168,4 +188,5 @@ class Host:
 
     @property
     def uses_ceil_div(self) -> bool:
-        return "ceil_div(" in (self.empty or "") or any("ceil_div(" in c for c, _ in self.checks)
+        texts = [self.empty or "", *(c for c, _ in self.checks), *(t.shape_tuple for t in self.given)]
+        return any("ceil_div(" in x for x in texts)

@@ -202,19 +202,18 @@ def drain(s: TaskState) -> list[Statement]:
                 values = {"pipeline": r.pipeline, "state": state, "sender": sender}
                 out.append(Statement("pipelines/tail", values))
             else:
-                out.append(_drain_instances(s, owner, r, state, sender))
+                out.append(_drain_plain(s, owner, r, state, sender))
     return out
 
 
-def _drain_instances(s: TaskState, owner: str, r: Ring, state: str, sender: str) -> Statement:
+def _drain_plain(s: TaskState, owner: str, r: Ring, state: str, sender: str) -> Statement:
     """Waits until all stages are free of those instances whose position a state is."""
     acquire = next(c for c in calls(s.task.schedule.steps) if c.target == owner and c.method == "acquire")
     i, each = which(s, acquire), s.builder.kernel.resources[owner].each
-    assert each is not None and i.index is not None
-    index = i.index if i.last is None else s.names.new(each.var)
+    index = i.index if i.last is None or each is None else s.names.new(each.var)
     values = {
         "stages": r.stages,
-        "all": each.count if i.last is not None else None,
+        "all": each.count if i.last is not None and each is not None else None,
         "index": index,
         "barrier": r.empty_barrier(state, index),
         "state": state,

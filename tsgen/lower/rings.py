@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 from tsgen.derive.arrivals import COMMIT
@@ -14,7 +15,7 @@ from tsgen.lower.positions import group_of
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py, py_factor
 from tsgen.lower.queue import cluster_text
-from tsgen.lower.smem import element_bytes
+from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Const
 from tsgen.model.kernel import Group, Pipeline, Resource
 from tsgen.model.ops import copies
@@ -29,7 +30,6 @@ CLASSES = {  # of the DSL, by the types of pipeline that it has
     "async_umma": "PipelineAsyncUmma",
     "clc_fetch_async": "PipelineClcFetchAsync",
 }
-CLUSTERED = ("tma_umma", "umma_async", "async_umma", "clc_fetch_async")  # types that speak to the CTAs of a cluster
 Producer = Literal["tma", "cp_async", "async", "peer", "umma", "clc"]
 
 
@@ -43,7 +43,7 @@ class Ring:
     pipeline: str | None
     full: str
     empty: str
-    stages: str = ""  # of one instance, as Python, where a resource has several
+    stages: str = ""  # of one instance, as Python
 
     def full_barrier(self, state: str, instance: str | None = None) -> str:
         return (
@@ -67,7 +67,7 @@ def ring(b: Builder, resource: str) -> Ring:
     """The names of a resource's barriers in the kernel."""
     g = group_of(b, resource)
     r = b.kernel.resources[resource]
-    if g is None and r.each is not None and r.pipeline is not None:
+    if g is None and r.pipeline is not None and is_plain(r):
         stages = py(r.pipeline.stages, Scope(b.kernel.env, b.constants))
         return Ring(None, _named(b, f"{resource}_full"), _named(b, f"{resource}_empty"), stages)
     if g is None:
@@ -89,14 +89,12 @@ def creations(b: Builder) -> list[Statement]:
     resources = [r for r in b.kernel.resources.values() if r.pipeline is not None]
     for r in resources:
         assert r.pipeline is not None
-        if r.pipeline.type not in CLASSES:
-            span = r.pipeline.spans.get("type", r.pipeline.span)
-            refuse(f"a pipeline of type {r.pipeline.type} on {b.kernel.target}", span)
-        if r.each is not None and (group_of(b, r.name) is not None or b.derived.pairs or b.derived.peers[r.name] > 1):
-            refuse(f"`{r.name}`, {r.each.count} rings in a group, with multicast or beside MMAs of two CTAs", r.span)
+        if is_plain(r) and (group_of(b, r.name) is not None or b.derived.pairs or b.derived.peers[r.name] > 1):
+            what = "one of several rings" if r.each is not None else f"of type {r.pipeline.type}"
+            refuse(f"`{r.name}`, {what}, in a group, with multicast or beside MMAs of two CTAs", r.span)
         _check_arming(b, r, r.pipeline)
     alone = [r for r in resources if group_of(b, r.name) is None]
-    made = [creation(b, r, r.pipeline) if r.each is None else _instances(b, r) for r in alone if r.pipeline is not None]
+    made = [_barriers(b, r) if is_plain(r) else creation(b, r, r.pipeline) for r in alone if r.pipeline is not None]
     return made + [_group(b, g) for g in b.kernel.groups.values()]
 
 
@@ -166,14 +164,14 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "count": f"2 * {py_factor(p.stages, scope)}",
         "class": "PipelineCpAsync" if kind == "cp_async" else CLASSES[p.type],
         "full": _full_arrivals(b, r, p, kind),
-        "empty": None if b.derived.arrivals[r.name].empty_by == "umma" else empty_arrivals(b, r.name, r.name),
+        "empty": None if _one_commit(b, r) else empty_arrivals(b, r.name, r.name),
         "bytes": stage_bytes(b, r.name) if kind in ("tma", "clc") else None,
     }
-    if p.type in CLUSTERED and b.cluster_ctas > 1:
-        values["vmnk"] = cluster_layout(b, r)
     shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
     axis = peers_axis(b, r.name)
-    if axis is not None and b.derived.peers.get(r.name, 1) > 1:
+    if r.name in b.derived.pairs or (kind == "clc" and b.cluster_ctas > 1):
+        values |= _of_pairs(b, r, p)
+    elif axis is not None and b.derived.peers.get(r.name, 1) > 1:
         values["released"] = peer_rank(b, axis, "cute.arch.lane_idx()")
     elif b.derived.peers.get(r.name, 1) > 1:
         if len(shared) > 2:
@@ -184,22 +182,48 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
     return Statement("setup/pipeline", values, b.note(p.span.line, f"{r.name}: {p.type}"))
 
 
-def cluster_layout(b: Builder, r: Resource) -> str:
-    """The CTAs of a cluster: those of an MMA's pair, then rows and columns of pairs."""
-    shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
-    if b.derived.pairs and (len(shared) > 1 or shared[0].cluster != 2 or shared[0] != b.kernel.launch.axes[0]):
-        refuse("MMAs of two CTAs in other clusters than two CTAs along the first axis", b.kernel.launch.span)
-    size = " * ".join(cluster_text(b, a) for a in shared)
-    return f"(({size},), 1, 1, 1)" if b.derived.pairs else f"(1, {size}, 1, 1)"
+def _one_commit(b: Builder, r: Resource) -> bool:
+    """Whether one MMA's commit frees a stage."""
+    a = b.derived.arrivals[r.name]
+    return a.empty_by == "umma" and a.empty == 1
 
 
-def _instances(b: Builder, r: Resource) -> Statement:
-    """The mbarriers of a resource's instances: the full ones of all, then the empty ones."""
-    assert r.each is not None and r.pipeline is not None
-    stages = py_factor(r.pipeline.stages, Scope(b.kernel.env, b.constants))
-    count = str(r.each.count) if stages == "1" else f"{r.each.count} * {stages}"
+def _of_pairs(b: Builder, r: Resource, p: Pipeline) -> dict[str, object]:
+    """The CTAs of a cluster: those of an MMA's pair, then the pairs along the first axis, and along the second.
+
+    An MMA's commit reaches the pairs that share boxes. Where none do it is said to reach those along an axis with one.
+    """
+    first, *others = b.kernel.launch.axes
+    others = [a for a in others if a.cluster > 1]
+    if len(others) > 1:
+        refuse("MMAs of two CTAs in clusters of three axes", b.kernel.launch.span)
+    pairs, second = first.cluster // 2, others[0].cluster if others else 1
+    if pairs == second == 1:
+        return {"vmnk": f"(({cluster_text(b, first)},), 1, 1, 1)"}
+    values: dict[str, object] = {"vmnk": f"((2,), {pairs}, {cluster_text(b, others[0]) if others else '1'}, 1)"}
+    if r.name not in b.derived.pairs or p.type != "tma_umma":
+        return values
+    modes = _multicast_mode(r, [first.name, *(a.name for a in others)])
+    if modes == (0, 0):
+        modes = (0, 1) if pairs == 1 else (1, 0) if second == 1 else modes
+    if modes == (0, 0):
+        refuse(f"`{r.name}` without multicast in clusters of {pairs}x{second} pairs", p.span)
+    return {**values, "multicast": modes}
+
+
+def is_plain(r: Resource) -> bool:
+    """Whether a ring is reached as plain mbarriers: one of several, or of a type that the DSL has no pipeline for."""
+    return r.pipeline is not None and (r.each is not None or r.pipeline.type not in CLASSES)
+
+
+def _barriers(b: Builder, r: Resource) -> Statement:
+    """The mbarriers of a ring, or of all instances of one: the full ones, then the empty ones."""
+    assert r.pipeline is not None
+    count = stages = py_factor(r.pipeline.stages, Scope(b.kernel.env, b.constants))
+    if r.each is not None:
+        count = str(r.each.count) if stages == "1" else f"{r.each.count} * {stages}"
     a, names = b.derived.arrivals[r.name], ring(b, r.name)
-    empty = "1" if a.empty_by == "umma" else empty_arrivals(b, r.name, r.name)
+    empty = "1" if _one_commit(b, r) else empty_arrivals(b, r.name, r.name)
     comment = f"arrivals that fill one stage of {r.name}: {a.why_full}"
     full = "1" if a.full == 1 else b.constant(f"{r.name}_FILLED".upper(), str(a.full), comment)
     values = {
@@ -209,7 +233,8 @@ def _instances(b: Builder, r: Resource) -> Statement:
         "names": [(names.full, f"{r.name}_barriers"), (names.empty, f"{r.name}_barriers + {count}")],
         "inits": [(names.full, full, ""), (names.empty, empty, "")],
     }
-    note = b.note(r.pipeline.span.line, f"{r.name}: {r.pipeline.type}, for each {r.each.var} of {r.each.count}")
+    several = f", for each {r.each.var} of {r.each.count}" if r.each is not None else ""
+    note = b.note(r.pipeline.span.line, f"{r.name}: {r.pipeline.type}{several}")
     return Statement("setup/group", values, note)
 
 
@@ -273,20 +298,17 @@ def _bytes_text(b: Builder, r: Resource) -> str:
     for f in r.fields.values():
         if f.view is not None:
             continue
-        width = element_bytes(b, f.dtype)
-        product = " * ".join(_factor(py(d, scope)) for d in f.dims)
-        by_width.setdefault(width, []).append(product)
-        n = width
-        for x in f.shape:
-            n *= x
-        count += n
+        bits = DTYPES[b.dtype_word(f.dtype)].bits
+        by_width.setdefault(bits, []).append(" * ".join(_factor(py(d, scope)) for d in f.dims))
+        count += bits * prod(f.shape)
     pair = 2 if r.name in b.derived.pairs else 1
-    if count * pair != total or not by_width:
+    if count * pair != 8 * total or not by_width:
         return str(total)
     parts = []
-    for width, products in by_width.items():
+    for bits, products in by_width.items():
         inner = " + ".join(products)
-        parts.append(f"({inner}) * {width}" if len(products) > 1 else f"{inner} * {width}")
+        unit = f"* {bits // 8}" if bits % 8 == 0 else f"* {bits} // 8"
+        parts.append(f"({inner}) {unit}" if len(products) > 1 else f"{inner} {unit}")
     return " + ".join(parts) if pair == 1 else f"2 * ({' + '.join(parts)})"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsgen.lower import bodies, maps, pipelines, tile_maps, tiles, tma, tmem, umma
+from tsgen.lower import bodies, maps, pipelines, scales, tile_maps, tiles, tma, tmem, umma
 from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
 from tsgen.lower.cp_async import cp_async_load
@@ -133,7 +133,10 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
                     at_stage[which] = at
             init = bound.args["init"]
             assert isinstance(init, Placed)
-            return [umma.tcgen05_mma(s, bound, c, init.expr, at_stage)]
+            factors = tuple(scales.scales_of(s, bound, x).tensor for x in ("sfa", "sfb") if x in bound.args)
+            return [umma.tcgen05_mma(s, bound, c, init.expr, at_stage, factors)]
+        case "tcgen05_cp":
+            return [scales.tcgen05_cp(s, bound, c)]
         case "tmem_load":
             return tmem.tmem_load(s, bound, c)
         case "tmem_store":

@@ -118,8 +118,9 @@ def indices(s: TaskState, body: list[Statement]) -> Iterator[Statement]:
         step = i[1].first_warp - i[0].first_warp
         if any(x.first_warp != i[0].first_warp + step * k for k, x in enumerate(i)) or step < i[0].num_warps:
             refuse(f"instances of `{s.task.name}` that do not follow each other in warps", s.task.span)
-        offset = f"(warp_idx - {i[0].first_warp})" if i[0].first_warp else "warp_idx"
-        yield assign(s.used[each.var], offset if step == 1 else f"{offset} // {step}")
+        offset = f"warp_idx - {i[0].first_warp}" if i[0].first_warp else "warp_idx"
+        whole = f"({offset})" if i[0].first_warp else offset
+        yield assign(s.used[each.var], offset if step == 1 else f"{whole} // {step}")
     elif each is not None:
         yield assign(s.used[each.var], "0")
     base = i[0].first_warp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tsgen.model.expr import Placed, Ref
 from tsgen.model.kernel import Kernel, Task, Work
 from tsgen.model.ops import accesses
 from tsgen.model.steps import calls
@@ -28,6 +29,18 @@ def touches_tmem(task: Task, kernel: Kernel) -> bool:
     """Whether a task needs the address of tensor memory."""
     refs = (a.ref for w in works_of(task, kernel) for a in accesses(w))
     return any(r.resource is not None and kernel.resources[r.resource].kind == "tmem" for r in refs)
+
+
+def scaling(kernel: Kernel, ref: Ref) -> tuple[Work, str] | None:
+    """The MMA that a field of scale factors belongs to, and as what: `sfa` or `sfb`."""
+    for r in kernel.resources.values():
+        for w in r.works.values():
+            for which in ("sfa", "sfb") if w.op == "tcgen05_mma" else ():
+                p = w.args.get(which)
+                e = p.expr if isinstance(p, Placed) else None
+                if isinstance(e, Ref) and (e.resource, e.name) == (ref.resource, ref.name):
+                    return w, which
+    return None
 
 
 def cta_group(kernel: Kernel) -> int:

@@ -47,6 +47,7 @@ TORCH_TYPES = {  # what PyTorch calls those it has; NumPy has all of these but b
     "bf16": "bfloat16",
     "f8e4m3": "float8_e4m3fn",
     "f8e5m2": "float8_e5m2",
+    "f8e8m0": "float8_e8m0fnu",
     "i64": "int64",
     "i32": "int32",
     "i16": "int16",

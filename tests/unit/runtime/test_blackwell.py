@@ -58,6 +58,7 @@ class Build:
 
 GEMM = "specs/sm100_gemm.yaml"
 ATTENTION = "specs/sm100_attention.yaml"
+SCALED = "specs/sm100_gemm_nvfp4.yaml"
 PERSISTENT = "specs/sm100_gemm_persistent.yaml"
 BUILDS = [
     Build(GEMM),
@@ -69,10 +70,18 @@ BUILDS = [
     Build(PERSISTENT, "plain"),
     Build(PERSISTENT, target="sm_103a"),
     Build(PERSISTENT, sets=(("tile_n", "128"), ("stages", "8"))),
+    Build(PERSISTENT, "quad"),
+    Build("tests/kernels/umma_umma.yaml"),
+    Build("tests/kernels/async_umma.yaml"),
     Build(ATTENTION),
     Build(ATTENTION, "causal"),
     Build(ATTENTION, target="sm_103a"),
     Build(ATTENTION, "causal", sets=(("head_dim", "64"),)),
+    Build("specs/sm100_gemm_fp8.yaml"),
+    Build(SCALED),
+    Build(SCALED, "mxfp4"),
+    Build(SCALED, "mxfp8"),
+    Build(SCALED, target="sm_103a"),
 ]
 
 
@@ -94,7 +103,54 @@ def test_every_kernel_compiles_within_its_budgets_without_spills(build: Build, f
             assert sass.spills == 0 and sass.stack == 0 and sass.local == 0, (cubin.name, sass.spills)
             assert set(sass.setmaxnreg) == budgets
         found = highest_registers(cubin)
-        assert found and all(used <= budget for budget, used in found), found
+        assert {budget for budget, _ in found} == budgets and all(used <= budget for budget, used in found), found
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_barriers_count_what_was_proven(build: Build, folder: Path) -> None:
+    """The arrivals of every mbarrier and the bytes of every stage are those that `check` has proven it with."""
+    (kernel,) = build.program().kernels
+    derived = derive(kernel)
+    counts, announced = Counter[int](), set[int]()
+    for r in kernel.resources.values():
+        if r.pipeline is not None:
+            barriers = r.pipeline.num_stages * (r.each.count if r.each is not None else 1)
+            counts[derived.arrivals[r.name].full] += barriers
+            counts[derived.arrivals[r.name].empty] += barriers
+            announced |= {derived.tx_bytes[r.name]} - {0}
+    counts[1] += bool(derived.pairs)  # the other CTA of the pair is done with tensor memory
+    module = build.emit(folder)
+    (profile,) = profiles(compile_ptx([module], build.target)[module]).values()
+    found = Counter[int]()
+    for row, n in profile[0].items():
+        if count := re.fullmatch(r"mbarrier\.init\(count=(\d+)\)", row.key):
+            found[int(count.group(1))] += n
+    assert found == counts
+    bytes_ = {
+        int(m.group(1)) for warp in profile for row in warp if (m := re.search(r"expect_tx\(bytes=(\d+)", row.key))
+    }
+    assert bytes_ == announced
+
+
+INSTRUCTIONS = {  # kind and factors of the MMAs; MMAs and copies of factors for each stage
+    Build(GEMM): ("kind::f16", 4, 0),
+    Build("specs/sm100_gemm_fp8.yaml"): ("kind::f8f6f4", 4, 0),
+    Build(SCALED): ("kind::mxf4nvf4.block_scale.block16", 4, 12),
+    Build(SCALED, "mxfp4"): ("kind::mxf4nvf4.block_scale.block32", 4, 6),
+    Build(SCALED, "mxfp8"): ("kind::mxf8f6f4.block_scale.block32", 4, 3),
+}
+
+
+@pytest.mark.parametrize("build", INSTRUCTIONS, ids=str)
+def test_operands_and_factors_have_the_instructions_of_their_dtypes(build: Build, folder: Path) -> None:
+    """One MMA for each 32 bytes of K; of the factors one copy for 128 rows by four factors, all by the MMA's warp."""
+    kind, products, factors = INSTRUCTIONS[build]
+    module = build.emit(folder)
+    (profile,) = profiles(compile_ptx([module], build.target)[module]).values()
+    for warp, rows in enumerate(profile):
+        found = {k: sum(n for row, n in rows.items() if row.key.startswith(f"tcgen05.{k}.")) for k in ("mma", "cp")}
+        assert found == ({"mma": products, "cp": factors} if warp == 4 else {"mma": 0, "cp": 0})
+        assert all(kind in row.key for row in rows if row.key.startswith("tcgen05.mma."))
 
 
 def both(build: Build, target: str, folder: Path) -> tuple[Profile, Profile]:
