@@ -49,7 +49,7 @@ class Outcome:
         if theirs is None or theirs.answer == "none" or ours.answer == theirs.answer:
             return None
         check = f" ({theirs.why[0]})" if theirs.why else ""
-        if self.truth == "none":
+        if self.truth == "none" and not (self.found.reference.sample and ours.answer == "accept"):
             return f"{UNEXPLAINED}: tsgen {ours.answer}s, NVIDIA {theirs.answer}s{check}, the reference gave up"
         return f"NVIDIA {theirs.answer}s{check}: {blind_spot(self.case, self.found) or UNEXPLAINED}"
 

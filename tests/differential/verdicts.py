@@ -23,6 +23,7 @@ class Opinion:
     text: str = ""
     states: int = 0
     seconds: float = 0.0
+    sample: bool = False  # of the reference: no answer, since only some environments were searched, without a finding
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def theirs(case: Case, most_states: int | None) -> Opinion:
 def reference(case: Case, most_states: int = 60_000) -> Opinion:
     found = judge(case, most_states)
     answer: Answer = "none" if found.good is None else "accept" if found.good else "reject"
-    return Opinion(answer, tuple(sorted(found.faults)), str(found.environment or ""), found.states)
+    sample = found.sample and answer == "none"
+    return Opinion(answer, tuple(sorted(found.faults)), str(found.environment or ""), found.states, sample=sample)
 
 
 def opinions(case: Case, *, oracle: bool = True, most_states: int = 20_000) -> Opinions:

@@ -57,7 +57,7 @@ def judge(case: Doc, most_states: int = 60_000) -> Verdict:
     """The verdict over all environments; `most_states` bounds the states of all together."""
     parsed = Case(case)
     found_all, complete = environments(case)
-    verdict = Verdict(True if complete else None, parsed.structure() | parsed.order(case["graph"]))
+    verdict = Verdict(True if complete else None, not complete, parsed.structure() | parsed.order(case["graph"]))
     for env in found_all if "group" not in verdict.faults else ():  # else there are no barriers to speak of
         found, states, complete = _search(parsed, env, most_states - verdict.states)
         verdict.states += states
@@ -67,7 +67,7 @@ def judge(case: Doc, most_states: int = 60_000) -> Verdict:
         if found:
             break
         if not complete:
-            verdict.good = None
+            verdict.good, verdict.sample = None, False
             break
     if verdict.faults:
         verdict.good = False

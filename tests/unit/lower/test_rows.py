@@ -80,11 +80,6 @@ def test_one_warp_announces_and_every_warp_sends(tmp_path: Path) -> None:
 
 
 def test_rows_past_the_end_are_not_stored(tmp_path: Path) -> None:
-    code = function(module(tmp_path, RMSNORM, rows="4"), "rmsnorm_kernel")
-    assert "if i * ROWS + i2 < R:" in code and "column" not in code
-
-
-def test_rows_past_the_end_are_not_stored(tmp_path: Path) -> None:
     code = function(module(tmp_path, RMSNORM, ("rows: {value: 1,", "rows: {value: 4,")), "rmsnorm_kernel")
     assert "if i * ROWS + i2 < R:" in code and "column" not in code
 
