@@ -16,7 +16,7 @@ from tsgen.verify.run import Runner
 from tsgen.verify.shape import Key, Shapes
 from tsgen.verify.state import Decision, Problem, State
 
-MAX_STATES = 6_000
+MAX_STATES = 40_000  # some 20 seconds
 DEEP = 48
 ATTEMPTS = 8
 UNWRITTEN = "unwritten"  # the remark that is an error

@@ -103,7 +103,7 @@ def _sweep(
     total = Verdict(None, None, before.states, before.steps, closed=False)
     for values in _combinations(system, agents, free):
         fixed = {**literal, **dict(zip(free, values, strict=True))}
-        verdict = explore(system, agents, fixed, MAX_STATES // 4)
+        verdict = explore(system, agents, fixed, LAST_STATE // 4)
         total.states += verdict.states
         total.cut |= verdict.cut
         if verdict.problem is not None:
