@@ -1,10 +1,10 @@
 """Timing on the GPU, fairly.
 
-Under load the chip sits at its power limit and its clocks move, so only figures of one process compare. Neighbours heat
-each other, so the rounds go through all orders of the candidates: each comes after each other one equally often. Each gets
-5 untimed launches directly before an event pair around 20 back-to-back launches, without a synchronise in between: a
-pair opened on an idle stream would contain the first launch's latency, which flatters the cheaper launcher. Medians over
-the rounds; ratios under 1 % are noise.
+Under load the chip sits at its power limit and its clocks move, so only figures of one process compare. Neighbours
+heat each other, so the rounds go through all orders of the candidates: each comes after each other one equally often.
+Each gets 5 untimed launches directly before an event pair around 20 back-to-back launches, without a synchronise in
+between: a pair opened on an idle stream would contain the first launch's latency, which flatters the cheaper
+launcher. Medians over the rounds; ratios under 1 % are noise.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tsgen.model.kernel import Kernel
 from tsgen.verify import launch_order, progress, races, unwritten
 from tsgen.verify.build import Builder
 from tsgen.verify.code import Coder
-from tsgen.verify.explore import MAX_STATES, Verdict, bound, explore
+from tsgen.verify.explore import Verdict, bound, explore
 from tsgen.verify.machine import SKIP, System
 from tsgen.verify.model import Proof
 from tsgen.verify.parts import parts
