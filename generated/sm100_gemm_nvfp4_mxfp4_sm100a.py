@@ -37,7 +37,7 @@ META = {
         "k_blocks": 2,
     },
     "tsgen": "0.1.0",
-    "spec_sha256": "e9a1e0c05efaeb0019573ec95acdc97277bc19e857aed6bb79d24003f97b2b64",
+    "spec_sha256": "19cc0863de6ded2b32e97151753567185ac2e3130fc6455d0e2890e57daa07c5",
 }
 
 # sm100_gemm_nvfp4.yaml:10 params
@@ -54,7 +54,7 @@ EPI_N = 64
 K_BLOCKS = TILE_K // (4 * VEC)
 
 # derived
-RING_BYTES = 2 * ((TILE_M * TILE_K + (TILE_N // PAIR) * TILE_K) * 4 // 8 + (K_BLOCKS * 512 + 2 * K_BLOCKS * 512) * 1)  # one stage of ring
+RING_BYTES = 2 * ((TILE_M * TILE_K + (TILE_N // PAIR) * TILE_K) * 4 // 8 + (1 * K_BLOCKS * 512 + 2 * K_BLOCKS * 512) * 1)  # one stage of ring
 ACC_ARRIVALS = 8  # releases of one stage of acc: 4 warps x 2 CTAs
 ACC_C_AT = 24  # its first column
 TMEM_LANE = 1 << 16  # addresses of tensor memory: the lane above, the column below
@@ -69,7 +69,7 @@ def smem_layouts():
     """ring.sfa, ring.sfb, ring.a, ring.b: rows, columns, and what counts stages and slices."""
     sw128 = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, IO)
     return (
-        cute.make_ordered_layout((K_BLOCKS, 512, STAGES), order=(1, 0, 2)),  # sm100_gemm_nvfp4.yaml:51
+        cute.make_ordered_layout((K_BLOCKS, 512, 1 * STAGES), order=(1, 0, 2)),  # sm100_gemm_nvfp4.yaml:51
         cute.make_ordered_layout((K_BLOCKS, 512, 2 * STAGES), order=(1, 0, 2)),  # sm100_gemm_nvfp4.yaml:52
         cute.tile_to_shape(sw128, (TILE_M, TILE_K, STAGES), order=(0, 1, 2)),  # sm100_gemm_nvfp4.yaml:49
         cute.tile_to_shape(sw128, (TILE_N // PAIR, TILE_K, STAGES), order=(0, 1, 2)),  # sm100_gemm_nvfp4.yaml:50
@@ -395,7 +395,7 @@ def sm100_gemm_nvfp4_kernel(
                 cute.copy(
                     tma_sfa,
                     load_sfa_gmem[None, k, 0, l, m],
-                    load_sfa_smem[None, ring_state.index],
+                    load_sfa_smem[None, ring_state.index * 1 + 0],
                     tma_bar_ptr=ring_full,
                 )
                 cute.copy(

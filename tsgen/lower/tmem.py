@@ -7,7 +7,10 @@ has waited for the last commit. Of a pair of CTAs both allocate, and both must b
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tsgen.frozen import frozen
+from tsgen.lower import tile_maps
 from tsgen.lower.context import Builder, TaskState, join
 from tsgen.lower.errors import refuse
 from tsgen.lower.mma import fragment, ref_of
@@ -15,10 +18,11 @@ from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import Scope, py, py_factor
 from tsgen.lower.smem import SubTile, sub_tile
-from tsgen.lower.spread import field_spread
+from tsgen.lower.spread import spread
 from tsgen.lower.tmem_works import cta_group, moves_tmem, touches_tmem
+from tsgen.model.algebra import prune
 from tsgen.model.dtypes import DTYPES
-from tsgen.model.expr import Placed, Ref
+from tsgen.model.expr import Const, Placed, Ref
 from tsgen.model.kernel import Field, Task, Work
 from tsgen.model.steps import CallStep
 
@@ -162,36 +166,41 @@ def tmem_load(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
 
 
 def tmem_store(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
-    """Registers to columns of a field; two of 16 bits share a column."""
+    """A register field, or an expression over tiles, to columns of a field; two elements of 16 bits share a column."""
     b = s.builder
     to, placed = ref_of(w, "to")
-    value, value_placed = ref_of(w, "value")
-    if b.kind(value) != "rmem" or value.window is not None:
-        refuse(f"`{w.owner}.{w.name}` of something else than a register field", value_placed.span)
-    field, registers = b.field(to), b.field(value)
-    part = _part(s, to, placed, registers.shape)
-    held, out = fragment(s, registers), list[Statement]()
-    if b.dtype_word(field.dtype) != b.dtype_word(registers.dtype):
-        spread = field_spread(s, registers)
-        assert spread is not None
-        dtype = b.dtype(field.dtype)
-        key = ("staged", w.owner, w.name)
+    value = w.args["value"]
+    assert isinstance(value, Placed)
+    field, e = b.field(to), prune(value.expr, s.scope.env)
+    out = list[Statement]()
+    if isinstance(e, Ref) and b.kind(e) == "rmem" and e.window is None:
+        part = _part(s, to, placed, b.field(e).shape)
+        held, word = fragment(s, b.field(e)), b.dtype_word(b.field(e).dtype)
+    else:
+        part = _part(s, to, placed, None)
+        token, out = tile_maps.value(s, w, step, spread(s, w, part.sizes), Const("f32"))
+        held, word = token.name, ""
+    if b.dtype_word(field.dtype) != word:
+        dtype, key = b.dtype(field.dtype), ("staged", w.owner, w.name)
         if key not in s.prelude:
-            s.prelude[key] = assign(s.names.new(f"{w.name}_staged"), f"cute.make_rmem_tensor({spread.shape}, {dtype})")
+            text = f"cute.make_rmem_tensor({spread(s, w, part.sizes).shape}, {dtype})"
+            s.prelude[key] = assign(s.names.new(f"{w.name}_staged"), text)
         staged = str(s.prelude[key].values["name"])
-        out.append(Statement("ops/convert", {"source": held, "to": staged, "dtype": dtype}, s.note(step)))
+        out = [*out, Statement("ops/convert", {"source": held, "to": staged, "dtype": dtype})]
         held = staged
     copy = _copy(s, w, "St32x32bOp", field, held, part)
     at = _at(s, to, part, stage(s, to.resource or "", w))
     values = {"copy": copy["copy"], "source": copy["registers"], "target": f"{copy['part']}[{at}]"}
-    return [*out, Statement("ops/tmem_copy", values, None if out else s.note(step))]
+    out = [*out, Statement("ops/tmem_copy", values)]
+    return [replace(out[0], note=s.note(step)), *out[1:]]
 
 
-def _part(s: TaskState, ref: Ref, placed: Placed, registers: tuple[int, ...]) -> SubTile:
-    """The columns of a field that a window takes: as many as the registers, in every row."""
+def _part(s: TaskState, ref: Ref, placed: Placed, registers: tuple[int, ...] | None) -> SubTile:
+    """The columns of a field that a window takes: as many as the registers (None: any number), in every row."""
     part = sub_tile(s.builder, ref, s.scope)
     if part is None:
         refuse("a window of tensor memory that does not start at a multiple of its length", placed.span)
+    registers = part.sizes if registers is None else registers
     if part.sizes != registers or part.sizes[0] != s.threads:
         shapes = f"{list(part.sizes)} of tensor memory and registers of {list(registers)} of {s.threads} threads"
         refuse(f"a copy between {shapes}", placed.span, "a thread holds a row")

@@ -121,7 +121,8 @@ def tcgen05_mma(act: Act) -> None:
 def _scaled(x: Array, scales: Array) -> Array:
     """Rows times their scale factors, which lie in blocks of 128 rows by 4."""
     vector = x.shape[-1] // (4 * scales.shape[-2])
-    return FUNCTIONS["scaled"](ARRAYS, x, scales, vector)  # type: ignore[return-value]
+    blocks = scales if scales.ndim > 2 else scales[None]
+    return FUNCTIONS["scaled"](ARRAYS, x, blocks, vector)  # type: ignore[return-value]
 
 
 def tcgen05_cp(act: Act) -> None:

@@ -12,7 +12,14 @@ from tsgen.spec import load_program
 ROOT = Path(__file__).parents[3]
 
 
-def program(tmp_path: Path, source: str, *edits: tuple[str, str], variant: str | None = None, **sets: str) -> Program:
+def program(
+    tmp_path: Path,
+    source: str,
+    *edits: tuple[str, str],
+    variant: str | None = None,
+    target: str | None = None,
+    **sets: str,
+) -> Program:
     """The program of a file below the project's root after edits; every edit must find its text."""
     text = (ROOT / source).read_text()
     for old, new in edits:
@@ -20,14 +27,21 @@ def program(tmp_path: Path, source: str, *edits: tuple[str, str], variant: str |
         text = text.replace(old, new)
     path = tmp_path / Path(source).name
     path.write_text(text)
-    result = load_program(path, variant=variant, sets=sets)
+    result = load_program(path, variant=variant, sets=sets, target=target)
     assert result.program is not None, result.diagnostics
     return result.program
 
 
-def module(tmp_path: Path, source: str, *edits: tuple[str, str], variant: str | None = None, **sets: str) -> str:
+def module(
+    tmp_path: Path,
+    source: str,
+    *edits: tuple[str, str],
+    variant: str | None = None,
+    target: str | None = None,
+    **sets: str,
+) -> str:
     """The generated text of that program."""
-    p = program(tmp_path, source, *edits, variant=variant, **sets)
+    p = program(tmp_path, source, *edits, variant=variant, target=target, **sets)
     return emit(p, [derive(k) for k in p.kernels])
 
 
