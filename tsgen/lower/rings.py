@@ -169,7 +169,7 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "empty": None if b.derived.arrivals[r.name].empty_by == "umma" else empty_arrivals(b, r.name, r.name),
         "bytes": stage_bytes(b, r.name) if kind in ("tma", "clc") else None,
     }
-    if p.type in CLUSTERED and b.cluster_ctas > 1:
+    if p.type in CLUSTERED and _speaks_to_peers(b, r):
         values["vmnk"] = cluster_layout(b, r)
     shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
     axis = peers_axis(b, r.name)
@@ -182,6 +182,12 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         values["vmnk"] = f"(1, {sizes[0]}, {sizes[1] if len(sizes) > 1 else '1'}, 1)"
         values["multicast"] = _multicast_mode(r, [a.name for a in shared])
     return Statement("setup/pipeline", values, b.note(p.span.line, f"{r.name}: {p.type}"))
+
+
+def _speaks_to_peers(b: Builder, r: Resource) -> bool:
+    """Whether other CTAs of the cluster than this one fill or empty a ring's stages."""
+    by_all = r.queue is not None or r.name in b.derived.pairs or b.derived.peers.get(r.name, 1) > 1
+    return b.cluster_ctas > 1 and by_all
 
 
 def cluster_layout(b: Builder, r: Resource) -> str:

@@ -69,6 +69,8 @@ BUILDS = [
     Build(PERSISTENT, "plain"),
     Build(PERSISTENT, target="sm_103a"),
     Build(PERSISTENT, sets=(("tile_n", "128"), ("stages", "8"))),
+    *(Build(f"specs/sm100_{n}.yaml") for n in ("gemm_split_k", "group_merge", "group_fork")),
+    *(Build("specs/sm100_gemm_split_k.yaml", sets=(("split", n),)) for n in ("1", "4")),
     Build(ATTENTION),
     Build(ATTENTION, "causal"),
     Build(ATTENTION, target="sm_103a"),
