@@ -40,6 +40,9 @@ SHAPES = {  # by kernel: edges in each dim, more trips than stages somewhere, se
     "sm100_gemm": ["L=2,M=136,N=264,K=328"],
     "sm100_gemm_persistent": ["L=2,M=264,N=328,K=72"],
     "sm100_gemm_nvfp4": ["M=256,N=256,K=768"],
+    "sm100_gemm_split_k": ["M=136,N=136,K=904", "M=128,N=64,K=8"],
+    "sm100_group_merge": ["M=136,N=264,K=328"],
+    "sm100_group_fork": ["M=136,N=136,K=328"],
     "sm100_attention": ["B=1,Sq=200,Sk=333,Hq=2,Hk=1"],
 }
 SPECS = sorted([*ROOT.glob("specs/*.yaml"), *ROOT.glob("specs/*.toml"), *ROOT.glob("tests/language/sm100_*.yaml")])

@@ -15,7 +15,7 @@ from tsgen.simulate.deal import Pick, length
 from tsgen.simulate.gmem import Tensor
 from tsgen.simulate.memory import Array, Cell
 from tsgen.simulate.scheduler import Operation
-from tsgen.simulate.windows import all_of, extents, parts, shape_of, window
+from tsgen.simulate.windows import all_of, extents, parts, shape_of, whole_number, window
 from tsgen.simulate.works import Act
 
 
@@ -170,7 +170,7 @@ def tma_store(act: Act) -> None:
 
 
 def peer_store(act: Act) -> None:
-    """Each warp sends its part to every CTA along the axis; the bytes count on each one's full barrier."""
+    """Each warp sends its part to every CTA along the axis, or to one; the bytes count on each one's full barrier."""
     w = act.w
     placed = act.placed("value")
     assert placed is not None
@@ -179,7 +179,12 @@ def peer_store(act: Act) -> None:
     ring = w.layout.rings[key]
     position = w.positions.work(key, producer=True)
     stage, phase = position % ring.stages, position // ring.stages
-    for cta in w.layout.along(w.cta, {peer_axis(act.work)}):
+    axis, peer = peer_axis(act.work), act.placed("peer")
+    ctas = w.layout.along(w.cta, {axis})
+    if peer is not None:
+        one = whole_number(act.number(peer.expr))
+        ctas = [c for c in ctas if w.layout.ctas[c].coordinates[axis] == one]
+    for cta in ctas:
         cell, at = act.cell(act.ref("to"), write=True, cta=cta)
         picks = act.own(extents(at))
         region = act.region(cell, at, picks)
