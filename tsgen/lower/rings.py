@@ -30,6 +30,7 @@ CLASSES = {  # of the DSL, by the types of pipeline that it has
     "async_umma": "PipelineAsyncUmma",
     "clc_fetch_async": "PipelineClcFetchAsync",
 }
+CLUSTERED = ("tma_umma", "umma_async", "async_umma", "clc_fetch_async")  # types that speak to the CTAs of a cluster
 Producer = Literal["tma", "cp_async", "async", "peer", "umma", "clc"]
 
 
