@@ -120,7 +120,7 @@ def test_barriers_count_what_was_proven(build: Build, folder: Path) -> None:
         if r.pipeline is not None:
             barriers = r.pipeline.num_stages * (r.each.count if r.each is not None else 1)
             full, nbytes = derived.arrivals[r.name].full, derived.tx_bytes[r.name]
-            if r.pipeline.type == "peer_async" and derived.peers[r.name] == 1:  # without peers threads store, and arrive
+            if r.pipeline.type == "peer_async" and derived.peers[r.name] == 1:  # without peers, threads store
                 nbytes = 0
                 full = sum(32 * i.num_warps for task, i in kernel.instances() if r.name in derived.dst[task.name])
             counts[full] += barriers if later.get(r.name) != "fork" else 0
