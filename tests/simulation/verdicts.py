@@ -174,7 +174,9 @@ def main(arguments: Sequence[str]) -> int:
     open_rows = [r for r in rows if not r.seen and not r.explained]
     print(f"{len(rows)} variants: {sum(r.seen for r in rows)} seen to go wrong, {len(open_rows)} unexplained")
     if "--write" in arguments:
-        seen = {r.name: asdict(r.simulator) for r in rows if isinstance(r.simulator, Seen)}
+        known = json.loads(SEEN.read_text(encoding="utf-8")) if words else {}
+        seen = {n: run for n, run in known.items() if all(r.name != n for r in rows)}
+        seen |= {r.name: asdict(r.simulator) for r in rows if isinstance(r.simulator, Seen)}
         SEEN.write_text(json.dumps(seen, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 1 if open_rows else 0
 
