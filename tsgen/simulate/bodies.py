@@ -44,7 +44,10 @@ def run_twin(act: Act) -> None:
     text = work.body if work.numpy == SAME else work.numpy
     if text is None:
         raise CannotRun(f"{work.owner}.{work.name} (line {work.span.line}) has no body that its `numpy` could be")
-    code, used = _compiled(textwrap.dedent(text).strip("\n"), f"<numpy of {work.owner}.{work.name}>")
+    try:
+        code, used = _compiled(textwrap.dedent(text).strip("\n"), f"<numpy of {work.owner}.{work.name}>")
+    except SyntaxError as e:  # that only a compiler sees: `return`, `await`
+        raise CannotRun(f"the NumPy twin of {work.owner}.{work.name} (line {work.span.line}): {e.msg}") from None
     names: dict[str, Value] = {"np": np, "numpy": np, "math": math}
     names.update({n: v for n, v in act.names.items() if n in used})
     views = _views(act, used, names)

@@ -153,14 +153,17 @@ class Cell:
     # ---- poison ----------------------------------------------------------------------------------------------------
 
     def poison(self, reason: str) -> None:
-        """Takes all that the cell holds."""
+        """Takes all that the cell holds. What an engine still reads stays: only a write over it is a race."""
+        kept = np.zeros(self.shape, dtype=bool)
         for access in self.opens:
-            raise Fault(
-                "race",
-                f"{self.name} {reason} while {access.who} still {_doing(access)} it",
-                ("still under way", access.who),
-            )
-        self.valid[...] = False
+            if access.write:
+                raise Fault(
+                    "race",
+                    f"{self.name} {reason} while {access.who} still writes it",
+                    ("still under way", access.who),
+                )
+            kept |= access.region.mask
+        self.valid &= kept
         self.reason = f"it {reason}"
 
     def lost(self) -> None:

@@ -89,12 +89,18 @@ def test_a_stage_that_is_handed_back_holds_nothing() -> None:
         c.read(rows(c, 0, 1), WHO)
 
 
-def test_a_stage_is_not_handed_back_while_it_is_read() -> None:
+def test_what_an_engine_still_reads_stays_until_it_is_written_over() -> None:
     c = cell()
     c.write(whole(c.shape), np.zeros(c.shape, np.float32), WHO)
     c.open(rows(c, 0, 1), False, WHO, "WGMMA", None, reads=True)
-    with fails("race", "handed back while .* still reads"):
-        c.poison("has been handed back")
+    c.poison("has been handed back")
+    c.write(rows(c, 1, 8), np.ones((7, 4), np.float32), WHO)
+    with fails("race", "writes ring.t while .* still reads"):
+        c.open(rows(c, 0, 1), True, WHO, "TMA", None, reads=False)
+    unfinished = cell()
+    unfinished.open(whole(c.shape), True, WHO, "TMA", None, reads=False)
+    with fails("race", "handed back while .* still writes"):
+        unfinished.poison("has been handed back")
 
 
 def test_a_write_takes_what_shares_its_bytes() -> None:
