@@ -136,10 +136,10 @@ def sm100_gemm_nvfp4_kernel(
     # sm100_gemm_nvfp4.yaml:46 resources
     ring_sfa_layout, ring_sfb_layout, ring_a_layout, ring_b_layout = smem_layouts()
     smem = SmemAllocator()
-    ring_sfa = smem.allocate_tensor(SF, ring_sfa_layout, 128)
-    ring_sfb = smem.allocate_tensor(SF, ring_sfb_layout, 128)
     ring_a = smem.allocate_tensor(IO, ring_a_layout.outer, 1024, swizzle=ring_a_layout.inner)
     ring_b = smem.allocate_tensor(IO, ring_b_layout.outer, 1024, swizzle=ring_b_layout.inner)
+    ring_sfa = smem.allocate_tensor(SF, ring_sfa_layout, 128)
+    ring_sfb = smem.allocate_tensor(SF, ring_sfb_layout, 128)
     ring_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
     acc_barriers = smem.allocate_array(Int64, 2 * 1, byte_alignment=8)
     tmem_free = smem.allocate_array(Int64, 1, byte_alignment=8)  # the other CTA of the pair is done with tensor memory
