@@ -248,13 +248,8 @@ def sm100_gemm_nvfp4_kernel(
             )
             if m * TILE_M + thread < M:
                 for j in cutlass.range_constexpr(8):
-                    column = n * TILE_N + s * EPI_N + j * 8
-                    if column + 8 <= N:
+                    if n * TILE_N + s * EPI_N + j * 8 < N:
                         cute.autovec_copy(d_tile[None, 0, j], d_to[None, 0, j])
-                    else:
-                        for e in cutlass.range_constexpr(8):
-                            if column + e < N:
-                                d_to[e, 0, j] = d_tile[e, 0, j]
         # sm100_gemm_nvfp4.yaml:118 acc.release()
         with cute.arch.elect_one():
             acc.consumer_release(acc_state)
