@@ -103,13 +103,8 @@ def async_load_kernel(
             y_to = tile_thread.partition_D(cute.local_tile(y, (TOKENS, WIDTH), (t, j)))
             for i in cutlass.range_constexpr(4):
                 if t * TOKENS + i * 4 + thread // 64 < T:
-                    column = j * WIDTH + thread % 64 * 8
-                    if column + 8 <= N:
+                    if j * WIDTH + thread % 64 * 8 < N:
                         cute.autovec_copy(v[None, i, 0], y_to[None, i, 0])
-                    else:
-                        for e in cutlass.range_constexpr(8):
-                            if column + e < N:
-                                y_to[e, i, 0] = v[e, i, 0]
 
     # ---- async_load.yaml:56 task load: warps 8 to 11; schedule async_load.yaml:40
     if warp_idx >= 8:

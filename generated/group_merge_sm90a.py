@@ -132,13 +132,8 @@ def group_merge_kernel(
             y_to = tile_thread.partition_D(cute.local_tile(y, (ROWS, COLS), (r_, j)))
             for i in cutlass.range_constexpr(2):
                 if r_ * ROWS + i * 16 + thread // 8 < M:
-                    column = j * COLS + thread % 8 * 4
-                    if column + 4 <= N:
+                    if j * COLS + thread % 8 * 4 < N:
                         cute.autovec_copy(sum_v[None, i, 0], y_to[None, i, 0])
-                    else:
-                        for e in cutlass.range_constexpr(4):
-                            if column + e < N:
-                                y_to[e, i, 0] = sum_v[e, i, 0]
             # group_merge.yaml:68 pq.release()
             cute.arch.mbarrier_arrive(pq_empty + pq_state.index)
             pq_state.advance()

@@ -120,13 +120,8 @@ def interleave_warp_kernel(
             # interleave_warp.yaml:60 y.write(j=j, v=v)
             y_to = tile_thread.partition_D(cute.local_tile(y[b, warp_, None], (WIDTH,), (j,)))
             for j_ in cutlass.range_constexpr(2):
-                column = j * WIDTH + (j_ * 32 + lane) * 4
-                if column + 4 <= N:
+                if j * WIDTH + (j_ * 32 + lane) * 4 < N:
                     cute.autovec_copy(v[None, j_], y_to[None, j_])
-                else:
-                    for e in cutlass.range_constexpr(4):
-                        if column + e < N:
-                            y_to[e, j_] = v[e, j_]
 
     # ---- interleave_warp.yaml:68 task load: warp 4; schedule interleave_warp.yaml:42
     if warp_idx == 4:

@@ -229,11 +229,11 @@ def sm100_attention_kernel(
     # sm100_attention.yaml:44 resources
     stats_r_layout, o_tile_o_layout, q_tile_q_layout, k_ring_k_layout, v_ring_v_layout = smem_layouts(io)
     smem = SmemAllocator()
-    stats_r = smem.allocate_tensor(Float32, stats_r_layout, 128)
     o_tile_o = smem.allocate_tensor(io, o_tile_o_layout.outer, 1024, swizzle=o_tile_o_layout.inner)
     q_tile_q = smem.allocate_tensor(io, q_tile_q_layout.outer, 1024, swizzle=q_tile_q_layout.inner)
     k_ring_k = smem.allocate_tensor(io, k_ring_k_layout.outer, 1024, swizzle=k_ring_k_layout.inner)
     v_ring_v = smem.allocate_tensor(io, v_ring_v_layout.outer, 1024, swizzle=v_ring_v_layout.inner)
+    stats_r = smem.allocate_tensor(Float32, stats_r_layout, 128)
     q_tile_barriers = smem.allocate_array(Int64, 2 * 2, byte_alignment=8)
     k_ring_barriers = smem.allocate_array(Int64, 2 * K_STAGES, byte_alignment=8)
     v_ring_barriers = smem.allocate_array(Int64, 2 * V_STAGES, byte_alignment=8)

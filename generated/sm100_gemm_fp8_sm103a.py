@@ -22,7 +22,7 @@ META = {
     "variant": None,
     "params": {"io": "f8e4m3", "out": "bf16", "tile_m": 128, "tile_n": 256, "tile_k": 128, "stages": 4, "epi_n": 64},
     "tsgen": "0.1.0",
-    "spec_sha256": "0d295359951df1637973575bc7594a71cfacfc241d7c0297db8315ab7aae7251",
+    "spec_sha256": "246a92cd6409740ecaa5dedb942a2909c09753b610ae5a05469e6c7a308e082a",
 }
 
 # sm100_gemm_fp8.yaml:6 params
@@ -182,13 +182,8 @@ def sm100_gemm_fp8_kernel(
             )
             if m * TILE_M + thread < M:
                 for j in cutlass.range_constexpr(8):
-                    column = n * TILE_N + s * EPI_N + j * 8
-                    if column + 8 <= N:
+                    if n * TILE_N + s * EPI_N + j * 8 < N:
                         cute.autovec_copy(d_tile[None, 0, j], d_to[None, 0, j])
-                    else:
-                        for e in cutlass.range_constexpr(8):
-                            if column + e < N:
-                                d_to[e, 0, j] = d_tile[e, 0, j]
         # sm100_gemm_fp8.yaml:72 acc.release()
         with cute.arch.elect_one():
             acc.consumer_release(acc_state)
@@ -408,6 +403,7 @@ def sm100_gemm_fp8(a, b, d=None):
     K = a.shape[2]
     N = b.shape[1]
     need(K >= 1, "K >= 1 does not hold")
+    need(N % 8 == 0, "N%8 == 0 does not hold")
     if d is None:
         d = torch.empty((L, M, N), dtype=torch.bfloat16, device=a.device)
     a = fitting("a", a, a, (L, M, K), io, 16, 16)

@@ -136,10 +136,10 @@ def sm100_gemm_nvfp4_kernel(
     # sm100_gemm_nvfp4.yaml:46 resources
     ring_sfa_layout, ring_sfb_layout, ring_a_layout, ring_b_layout = smem_layouts()
     smem = SmemAllocator()
-    ring_sfa = smem.allocate_tensor(SF, ring_sfa_layout, 128)
-    ring_sfb = smem.allocate_tensor(SF, ring_sfb_layout, 128)
     ring_a = smem.allocate_tensor(IO, ring_a_layout.outer, 1024, swizzle=ring_a_layout.inner)
     ring_b = smem.allocate_tensor(IO, ring_b_layout.outer, 1024, swizzle=ring_b_layout.inner)
+    ring_sfa = smem.allocate_tensor(SF, ring_sfa_layout, 128)
+    ring_sfb = smem.allocate_tensor(SF, ring_sfb_layout, 128)
     ring_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
     acc_barriers = smem.allocate_array(Int64, 2 * 1, byte_alignment=8)
     tmem_free = smem.allocate_array(Int64, 1, byte_alignment=8)  # the other CTA of the pair is done with tensor memory
@@ -248,13 +248,8 @@ def sm100_gemm_nvfp4_kernel(
             )
             if m * TILE_M + thread < M:
                 for j in cutlass.range_constexpr(8):
-                    column = n * TILE_N + s * EPI_N + j * 8
-                    if column + 8 <= N:
+                    if n * TILE_N + s * EPI_N + j * 8 < N:
                         cute.autovec_copy(d_tile[None, 0, j], d_to[None, 0, j])
-                    else:
-                        for e in cutlass.range_constexpr(8):
-                            if column + e < N:
-                                d_to[e, 0, j] = d_tile[e, 0, j]
         # sm100_gemm_nvfp4.yaml:118 acc.release()
         with cute.arch.elect_one():
             acc.consumer_release(acc_state)

@@ -22,7 +22,7 @@ META = {
     "variant": None,
     "params": {"io": "f16", "tile_m": 128, "tile_n": 256, "tile_k": 64, "stages": 4, "epi_n": 64},
     "tsgen": "0.1.0",
-    "spec_sha256": "bb74c5f7608bc9d63658dabbf3477497adfefde9fdf70220c81101b3b5c2e78d",
+    "spec_sha256": "dc96a7d920d493dc32d52645a61be12aaf21e45333b76faaf9441ff1d50cecda",
 }
 
 # sm100_gemm.yaml:6 params
@@ -181,13 +181,8 @@ def sm100_gemm_kernel(
             )
             if m * TILE_M + thread < M:
                 for j in cutlass.range_constexpr(8):
-                    column = n * TILE_N + s * EPI_N + j * 8
-                    if column + 8 <= N:
+                    if n * TILE_N + s * EPI_N + j * 8 < N:
                         cute.autovec_copy(d_tile[None, 0, j], d_to[None, 0, j])
-                    else:
-                        for e in cutlass.range_constexpr(8):
-                            if column + e < N:
-                                d_to[e, 0, j] = d_tile[e, 0, j]
         # sm100_gemm.yaml:72 acc.release()
         with cute.arch.elect_one():
             acc.consumer_release(acc_state)
@@ -407,6 +402,7 @@ def sm100_gemm(a, b, d=None):
     K = a.shape[2]
     N = b.shape[1]
     need(K >= 1, "K >= 1 does not hold")
+    need(N % 8 == 0, "N%8 == 0 does not hold")
     if d is None:
         d = torch.empty((L, M, N), dtype=getattr(torch, io), device=a.device)
     a = fitting("a", a, a, (L, M, K), io, 16, 8)

@@ -9,8 +9,9 @@ from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
 from tsgen.lower.errors import refuse
 from tsgen.lower.pyexpr import Scope
-from tsgen.model.algebra import evaluate, is_constant, prune
-from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary
+from tsgen.model.algebra import NoValue, evaluate, is_constant, prune
+from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Scalar, Unary
+from tsgen.model.expr import text as expression_text
 
 Shape = Literal["scalar", "col", "row", "tile"]
 Number = Literal["int", "float", "bool"]
@@ -112,9 +113,16 @@ class Printer:
         """The value as a float32 element."""
         e = self.pruned(e)
         if is_constant(e, self.scope.env):
-            return _literal(evaluate(e, self.scope.env), outer)
+            return _literal(self._value(e), outer)
         text = self.print(e, outer)
         return text if self.number(e) == "float" else f"Float32({self.print(e, 0)})"
+
+    def _value(self, e: Expr) -> Scalar:
+        """The value of a constant expression."""
+        try:
+            return evaluate(e, self.scope.env)
+        except NoValue as why:
+            refuse(f"`{expression_text(e)}`, which has no value: {why}", self.span)
 
     def print(self, e: Expr, outer: int = 0) -> str:
         match e:
@@ -149,7 +157,7 @@ class Printer:
         if e.op == "/":  # the reciprocal instruction: a true division branches
             left, right = self.float(e.left, 8), self.float(e.right, 0)
             inverse = f"cute.arch.rcp_approx({right})"
-            one = is_constant(e.left, self.scope.env) and evaluate(e.left, self.scope.env) == 1
+            one = is_constant(e.left, self.scope.env) and self._value(e.left) == 1
             if is_constant(e.right, self.scope.env):
                 return _wrap(8, outer, f"{left} * (1.0 / {self.float(e.right, 9)})")
             return inverse if one else _wrap(8, outer, f"{left} * {inverse}")

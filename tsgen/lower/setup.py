@@ -61,6 +61,7 @@ def lower_setup(
         passed = [p.name for p in b.kernel.params.values() if p.decided_by_caller and b.constants[p.name] in dtypes]
         values_ = {
             "fields": list(b.fields.values()),
+            "placed": sorted(b.fields.values(), key=lambda f: -f.align),  # no padding between them, as derived
             "arrays": arrays,
             "layouts": f"{b.function_name('smem_layouts')}({', '.join(passed)})",
             "pool": pool_bytes(b) if b.fields and aliased(b) else None,

@@ -9,13 +9,15 @@ from tsgen.lower.positions import stage
 from tsgen.lower.program import Statement, assign
 from tsgen.lower.pyexpr import py, py_compared, tile_index
 from tsgen.lower.smem import element_bytes, needs_fence, slot, smem_field, tile_rank
-from tsgen.lower.spread import contiguous, spread_of, thread_slice
+from tsgen.lower.spread import contiguous, is_multiple, spread_of, thread_slice
 from tsgen.lower.tokens import Spread, TileToken
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Binary, Const, Expr, Full, Index, Ref, Slice, Window, names
 from tsgen.model.kernel import Work
 
-Limit = tuple[str, str] | None  # first index of the window and extent of the dimension, where it may end outside
+# First index of the window and extent of the dimension, where it may end outside; and whether each vector of a thread
+# is inside or outside as a whole, since both are multiples of it
+Limit = tuple[str, str, bool] | None
 _INSIDE: tuple[Limit, ...] = (None, None)
 
 
@@ -127,7 +129,7 @@ def window_tile(s: TaskState, w: Work, ref: Ref, spread: Spread) -> tuple[str, t
         b.vectors[ref.name] = max(b.vectors.get(ref.name, 1), min(spread.vector, 16 // element_bytes(b, tensor.dtype)))
     window = ref.window if ref.window is not None else tuple(Full() for _ in tensor.shape)
     kept = [(x, e) for x, e in zip(window, tensor.shape, strict=True) if not isinstance(x, Index)]
-    return tile_of(s, b.tensor(ref.name), window, tensor.shape, ""), tuple(_limit(s, x, e) for x, e in kept)
+    return tile_of(s, b.tensor(ref.name), window, tensor.shape, ""), tuple(_limit(s, x, e, spread.vector) for x, e in kept)
 
 
 def tile_of(s: TaskState, text: str, window: tuple[Window, ...], dims: tuple[Expr, ...], last: str) -> str:
@@ -147,13 +149,14 @@ def tile_of(s: TaskState, text: str, window: tuple[Window, ...], dims: tuple[Exp
     return f"cute.local_tile({text}, {_tuple(lengths)}, {_tuple([str(c) for c in at])})"
 
 
-def _limit(s: TaskState, x: Window, extent: Expr) -> Limit:
+def _limit(s: TaskState, x: Window, extent: Expr, vector: int) -> Limit:
     if not isinstance(x, Slice):
         return None
     last = Binary("-", Binary("+", x.start, x.length), Const(1))
     if elements.provably_inside(s, last, extent):
         return None
-    return s.py(x.start), py_compared(extent, s.scope)
+    whole = is_multiple(s, extent, vector) and canonical(x.start, s.scope.env).multiple_of(vector)
+    return s.py(x.start), py_compared(extent, s.scope), whole
 
 
 def _copy(
@@ -186,6 +189,9 @@ def _vector(
         conditions = [f"{sum_text(cols[0], spread.column(j))} < {cols[1]}"] if cols is not None else []
         conditions += [f"{mask}[0, {at}]"] if mask is not None else []
         return [_if(conditions, [vector])]
+    if cols is not None and cols[2] and mask is None:
+        inside = f"{sum_text(cols[0], spread.column(j))} < {cols[1]}"
+        return [_if([inside], [vector])]
     e = s.names.new("e")
     single = assign(f"{target}[{e}, {at}]", f"{source}[{e}, {at}]")
     if cols is None:
