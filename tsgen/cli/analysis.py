@@ -18,7 +18,7 @@ from tsgen.model.kernel import Kernel, Program
 from tsgen.spec import Result, load_document, resolve, variants_of
 from tsgen.spec.load import Document
 from tsgen.spec.node import MapNode, Node, plain
-from tsgen.verify import Report, verify
+from tsgen.verify import Report, Seen, verify
 
 
 @frozen
@@ -49,11 +49,12 @@ def analyse(path: str, selection: Selection, *, prove: bool = True) -> Analysis:
     found: dict[str, tuple[Diagnostic, ...]] = {}
     proofs: list[Report] = []
     cases: list[Case] = []
+    seen: Seen = {}
     for label, suffix, target, result in _results(document, selection):
         diagnostics = list(result.diagnostics)
         if result.program is not None:
             kernels = tuple((k, derive(k)) for k in result.program.kernels)
-            reports = [verify(k, d) for k, d in kernels] if prove else []
+            reports = [verify(k, d, seen) for k, d in kernels] if prove else []
             diagnostics += [d for r in reports for d in r.diagnostics]
             proofs += reports
             cases.append(Case(label, suffix, target, result.program, kernels))

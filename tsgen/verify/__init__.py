@@ -27,8 +27,9 @@ from tsgen.verify import (
 )
 from tsgen.verify.model import Proof, Report
 from tsgen.verify.prove import prove
+from tsgen.verify.same import Seen
 
-__all__ = ["Proof", "Report", "verify"]
+__all__ = ["Proof", "Report", "Seen", "verify"]
 
 _CAUSES = tuple(
     c for m in (roles, brackets, groups, counts, nbytes, barriers, clusters, memory, warps) for c in m.CAUSES
@@ -36,14 +37,15 @@ _CAUSES = tuple(
 _OTHERS = tuple(c for m in (roles, graph, barriers, clusters, memory, warps, registers, tiles) for c in m.CHECKS)
 
 
-def verify(kernel: Kernel, derived: Derived) -> Report:
-    """Checks everything that can be checked without running the kernel. Findings are sorted by place."""
+def verify(kernel: Kernel, derived: Derived, seen: Seen | None = None) -> Report:
+    """Checks everything that can be checked without running the kernel. Findings are sorted by place. `seen` remembers
+    what was proven, so that variants whose machines are the same are run once."""
     facts = uses(kernel)
     causes = [d for c in _CAUSES for d in c(kernel, derived, facts)]
     others = [d for c in _OTHERS for d in c(kernel, derived, facts)]
     if any(d.severity == "error" for d in causes):
         return Report(_sorted(causes + others), Proof(False, 0, 0.0, "none", ""))
-    run, proof = prove(kernel, derived, facts)
+    run, proof = prove(kernel, derived, facts, {} if seen is None else seen)
     return Report(_sorted(causes + others + run), proof)
 
 

@@ -8,7 +8,8 @@ is left, every number of trips and tiles and every sequence of outcomes has been
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tsgen.verify.knowledge import Knowledge, Memory
 from tsgen.verify.machine import EVERY, GUARD, System
@@ -35,37 +36,47 @@ class Verdict:
     closed: bool = True
     cut: bool = False
     remarks: tuple[tuple[Problem, State], ...] = ()
+    fixed: Mapping[int, int] = field(default_factory=dict)  # unknowns that had one value in all tiles
+    floors: Mapping[int, int] = field(default_factory=dict)  # least values of others
 
 
 def explore(
-    system: System, agents: list[int], fixed: dict[int, int], limit: int = MAX_STATES, widen: bool = True
+    system: System,
+    agents: list[int],
+    fixed: dict[int, int],
+    limit: int = MAX_STATES,
+    widen: bool = True,
+    floors: Mapping[int, int] | None = None,
+    part: bool = True,
 ) -> Verdict:
     """Follows all choices, cheapest first, so that the first problem found has the fewest trips and tiles.
 
-    `fixed` unknowns have one value in all tiles. With `widen`, states of one shape are merged into one that knows only
-    what all of them know. Less knowledge can only make more things wrong: no problem there is none anywhere. A problem
-    after a merge may be one of the merge, so it is looked for again with the shapes on the way to it kept apart.
+    `fixed` unknowns have one value in all tiles, others are at least what `floors` says. With `part`, a large value
+    is another one for those who begin to count later (`Shapes.part`). With `widen`, states of
+    one shape are merged into one that knows only what all of them know. Less knowledge can only make more things wrong:
+    no problem there is none anywhere. A problem after a merge may be one of the merge, so it is looked for again with
+    the shapes on the way to it kept apart.
     """
     apart: set[Key] = set()
     states = steps = 0
     for attempt in range(ATTEMPTS + 1):
         merge = widen and attempt < ATTEMPTS
-        verdict, blame = _explore(system, agents, fixed, limit, apart if merge else None)
+        runner = Runner(system, agents, fixed, floors)
+        shapes = Shapes(system, agents, runner, enough(system, agents) if part else None)
+        verdict, blame = _explore(runner, shapes, limit, apart if merge else None)
         states += verdict.states
         steps += verdict.steps
         if not blame:
             break
         apart |= blame
     verdict.states, verdict.steps = states, steps
+    verdict.fixed, verdict.floors = fixed, floors or {}
     return verdict
 
 
-def _explore(
-    system: System, agents: list[int], fixed: dict[int, int], limit: int, apart: set[Key] | None
-) -> tuple[Verdict, frozenset[Key]]:
+def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None) -> tuple[Verdict, frozenset[Key]]:
     """One exploration; shapes in `apart` (None: all) are not merged. A problem comes with the merges on the way."""
-    runner = Runner(system, agents, fixed)
-    shapes = Shapes(system, agents, runner)
+    system, agents = runner.system, runner.agents
     knowledge = Knowledge(system, agents, shapes)
     seen: dict[Key, Memory] = {}
     queue: deque[State] = deque([State(system)])
@@ -112,8 +123,13 @@ def _explore(
 
 
 def bound(system: System, agents: list[int]) -> int:
-    """Values above the least that are tried where states do not come back. Nothing new was ever seen after
-    max(2 S + 1, p (ΣS + 2)) trips, p the longest period + start of an `every`: that is empirical. At least `DEEP`."""
+    """Values above the least that are tried where states do not come back: at least `DEEP`, and `enough`. Nothing new
+    was ever seen after those; that is empirical."""
+    return max(enough(system, agents), DEEP)
+
+
+def enough(system: System, agents: list[int]) -> int:
+    """max(2 S + 1, p (ΣS + 2)) trips, p the longest period + start of an `every`: all rings have gone round twice."""
     stages = [r.stages for r in system.rings] or [1]
     period = 1
     for a in agents:
@@ -121,7 +137,7 @@ def bound(system: System, agents: list[int]) -> int:
             if ins[0] == GUARD and ins[1] == EVERY:
                 period = max(period, ins[2] + ins[3])
     every = period * (sum(stages) + 2) if period > 1 else 0
-    return max(2 * max(stages) + 1, every, DEEP)
+    return max(2 * max(stages) + 1, every)
 
 
 def first_need(needs: list[tuple[int, Decision]]) -> Decision:

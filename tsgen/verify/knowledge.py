@@ -35,6 +35,9 @@ class Knowledge:
         self.agents = agents
         self.shapes = shapes
         self.refs: dict[Slot, int] = {}  # the steps that events came from
+        rings = system.rings
+        self.barrier_rings = {b: r for r in shapes.rings for b in (*rings[r].full, *rings[r].empty)}
+        self.cell_rings = {c: r for r in shapes.rings for c, _ in shapes.ring_cells[r]}
         sole = set(system.sole.values())
         self.joins = {a: system.agents[a].twin or a in sole for a in agents}  # whether its warps know more together
 
@@ -72,12 +75,13 @@ class Knowledge:
         shapes = self.shapes
         for r in shapes.rings:
             ring = self.system.rings[r]
-            turn = shapes.base(st, r) % ring.stages
+            slowest = shapes.slowest(st, r)
+            turn = slowest // ring.stride * ring.stride % ring.stages
             for lag, bases in ((0, shapes.full[r]), (1, shapes.empty[r])):
                 for first in bases:
                     for i in range(ring.stages):
                         b = first + (turn + i) % ring.stages
-                        self._barrier(st, b, (first, i), events, rows, self._awaited(st, r, b, lag))
+                        self._barrier(st, b, (first, i), events, rows, slowest <= self._due(st, r, b, lag))
             for first, count in shapes.ring_cells[r]:
                 for i in range(count):
                     self._cell(st, first + (turn + i) % count, (first, i), events)
@@ -87,11 +91,9 @@ class Knowledge:
             self._cell(st, c, (c, 0), events)
         return events, rows
 
-    def _awaited(self, st: State, r: int, b: int, lag: int) -> bool:
-        """Whether somebody has yet to take what the last complete phase hands over."""
-        ring = self.system.rings[r]
-        due = (st.done[b] - 1 + lag) * ring.stages + self.system.barriers[b].stage
-        return any(self.shapes.place(st, s) <= due for s in self.shapes.slots[r])
+    def _due(self, st: State, r: int, b: int, lag: int) -> int:
+        """The position of those who have yet to take what the last complete phase hands over."""
+        return (st.done[b] - 1 + lag) * self.system.rings[r].stages + self.system.barriers[b].stage
 
     def _barrier(self, st: State, b: int, place: Slot, events: dict[Slot, int], rows: list[Row], awaited: bool) -> None:
         if st.value[b] != ALWAYS:
@@ -163,12 +165,16 @@ class Knowledge:
         for slot, token in events.items():
             if slot[0] == "cell":
                 shared[token] = shared.get(token, 0) + 1
+        made = 0
+        renewed: list[tuple[int, int]] = []  # tokens that stand for several accesses, and one for this one alone
         for i, slot in enumerate(universe):
             if together >> i & 1:
                 if slot not in events:
-                    self._make(st, slot, events, rows)
+                    made |= 3 * self._make(st, slot, events)
                 elif slot[0] in ("cell", "twin") and shared.get(events["cell", *slot[1:]], 0) > 1:
-                    self._separate(st, slot, events, rows)
+                    renewed.append(self._separate(st, slot, events))
+        if made or renewed:
+            self._spread(st, rows, made, renewed)
         groups = [(a, e, g) for a in self.agents for e, engine in enumerate(st.engines[a]) for g in range(len(engine))]
         for n, m in enumerate(lost):
             mask = 0
@@ -187,19 +193,29 @@ class Knowledge:
                 engines[e][g] &= ~mask
                 st.engines[a] = tuple(map(tuple, engines))
 
-    def _separate(self, st: State, slot: Slot, events: dict[Slot, int], rows: list[Row]) -> None:
-        """Gives one access of a step a token of its own: the state forgets it apart from the step's other accesses."""
+    def _spread(self, st: State, rows: list[Row], made: int, renewed: list[tuple[int, int]]) -> None:
+        """Lets every mask know of events that were made, and of accesses' own tokens where it knows the common one."""
+
+        def more(m: int) -> int:
+            new = m | made
+            for old, own in renewed:
+                if m & old:
+                    new |= own
+                if m & old << 1:
+                    new |= own << 1
+            return new
+
+        for table, index in rows:
+            table[index] = more(table[index])
+        for a in self.agents:
+            st.engines[a] = tuple(tuple(map(more, engine)) for engine in st.engines[a])
+
+    def _separate(self, st: State, slot: Slot, events: dict[Slot, int]) -> tuple[int, int]:
+        """Gives one access of a step a token of its own: the state forgets it apart from the step's other accesses. The
+        common token and the new one."""
         old = events["cell", *slot[1:]]
         new = 1 << st.tokens
         st.tokens += 2
-
-        def renewed(m: int) -> int:
-            return m | (new if m & old else 0) | (new << 1 if m & old << 1 else 0)
-
-        for table, index in rows:
-            table[index] = renewed(table[index])
-        for a in self.agents:
-            st.engines[a] = tuple(tuple(renewed(m) for m in engine) for engine in st.engines[a])
         events["cell", *slot[1:]] = new
         if ("twin", *slot[1:]) in events:
             events["twin", *slot[1:]] = new << 1
@@ -207,17 +223,13 @@ class Knowledge:
         st.cells[place] = tuple(
             r._replace(token=new) if r.token == old and r[1:6] == slot[3] else r for r in st.cells[place]
         )
+        return old, new
 
-    def _make(self, st: State, slot: Slot, events: dict[Slot, int], rows: list[Row]) -> None:
-        """Adds an event that another state of this shape had, and lets every mask know of it."""
+    def _make(self, st: State, slot: Slot, events: dict[Slot, int]) -> int:
+        """Adds an event that another state of this shape had."""
         kind, first, i = slot[:3]
         token = 1 << st.tokens
         st.tokens += 2
-        both = token | token << 1
-        for table, index in rows:
-            table[index] |= both
-        for a in self.agents:
-            st.engines[a] = tuple(tuple(m | both for m in engine) for engine in st.engines[a])
         events[slot] = token
         place = self._actual(st, first, i, kind in ("cell", "twin"))
         if kind == "value":
@@ -230,12 +242,9 @@ class Knowledge:
             events["cell", *slot[1:]] = token
             events["twin", *slot[1:]] = token << 1
             st.cells[place] = (*st.cells[place], Record._make((token, *slot[3], self.refs[slot[1:]])))
+        return token
 
     def _actual(self, st: State, first: int, i: int, cell: bool) -> int:
         """The barrier or cell that stands for the i-th oldest stage."""
-        for r in self.shapes.rings:
-            ring = self.system.rings[r]
-            members = [b for b, _ in self.shapes.ring_cells[r]] if cell else [*ring.full, *ring.empty]
-            if first in members:
-                return first + (self.shapes.base(st, r) + i) % ring.stages
-        return first
+        r = (self.cell_rings if cell else self.barrier_rings).get(first)
+        return first if r is None else first + (self.shapes.base(st, r) + i) % self.system.rings[r].stages

@@ -232,6 +232,7 @@ class System:
     ranges: dict[int, tuple[int, int, tuple[int, ...], int]] = field(default_factory=dict)
     _box_index: dict[Box, int] = field(default_factory=lambda: {(): 0})
     _relations: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    full: dict[tuple[int, ...], bool] = field(default_factory=dict)  # windows, a window, a cell: whether it is covered
     tile_unknowns: dict[str, int] = field(default_factory=dict)  # queue -> unknown: how many tiles a CTA gets
 
     # ---- windows: relations between boxes, remembered --------------------------------------------------------

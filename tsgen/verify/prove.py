@@ -18,6 +18,8 @@ from tsgen.verify.explore import Verdict, bound, explore
 from tsgen.verify.machine import SKIP, System
 from tsgen.verify.model import Proof
 from tsgen.verify.parts import parts
+from tsgen.verify.same import Seen, fingerprint
+from tsgen.verify.state import Decision
 from tsgen.verify.story import Story, decisions
 
 FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **unwritten.FINDINGS}
@@ -26,8 +28,8 @@ LAST_STATE = 10_000  # of a sweep
 LONGEST = 20_000  # trips of a literal loop that are run one by one
 
 
-def prove(kernel: Kernel, derived: Derived, uses: Uses) -> tuple[list[Diagnostic], Proof]:
-    """The findings of the run of the machine, and how far they are proven to be all."""
+def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[list[Diagnostic], Proof]:
+    """The findings of the run of the machine, and how far they are proven to be all. A machine in `seen` is not run."""
     begin = perf_counter()
     builder = Builder(kernel, derived, uses)
     Coder(builder).run()
@@ -35,16 +37,22 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses) -> tuple[list[Diagnostic
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     states, closed, cut = 0, True, False
+    same = fingerprint(system)
     for agents in parts(system):
-        verdict, fixed = judge(system, agents)
-        states += verdict.states
+        key = (same, tuple(agents))
+        verdict = seen.get(key)
+        if verdict is None:
+            verdict = judge(system, agents)
+            states += verdict.states
+            if verdict.problem is None and not verdict.remarks and not verdict.cut:
+                seen[key] = verdict
         closed &= verdict.closed
         cut |= verdict.cut
         if verdict.problem is not None:
-            errors.append(FINDINGS[verdict.problem.kind](Story(system, agents, fixed, verdict)))
+            errors.append(FINDINGS[verdict.problem.kind](Story(system, agents, verdict)))
         for problem, state in verdict.remarks:
             told = replace(verdict, problem=problem, state=state)
-            warnings.append(FINDINGS[problem.kind](Story(system, agents, fixed, told)))
+            warnings.append(FINDINGS[problem.kind](Story(system, agents, told)))
     method = "none" if errors or cut else "closure" if closed else "sweep"
     proof = Proof(
         not errors and not cut,
@@ -56,23 +64,60 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses) -> tuple[list[Diagnostic
     return errors + warnings, proof
 
 
-def judge(system: System, agents: list[int]) -> tuple[Verdict, dict[int, int]]:
-    """The verdict on one part, and the unknowns that had one value in all tiles.
+def judge(system: System, agents: list[int]) -> Verdict:
+    """The verdict on one part.
 
     Trip counts are first taken to be free in every tile, which covers more than can happen; a problem that needs one
-    unknown to have two values is looked for again with one value for all tiles.
+    unknown to have two values is looked for again with one value for all tiles. Where tasks skip what others consume in
+    their tiles, and one number decides all loops, its small values are taken one by one: with few trips, many tiles are
+    under way at once, and free counts would have to be combined in all ways.
     """
+    verdict = _by_value(system, agents)
+    if verdict is not None:
+        return verdict
     fixed: dict[int, int] = {}
     verdict = explore(system, agents, fixed)
+    if verdict.problem is not None and not _possible(system, verdict):
+        verdict = explore(system, agents, fixed, part=False)
     numbers = {i: u.number for i, u in enumerate(system.symbols.unknowns) if u.number is not None}
     if numbers and not (verdict.closed and verdict.problem is None):
         fixed = {i: min(n, LONGEST) for i, n in numbers.items()}
         verdict = explore(system, agents, fixed)
     if verdict.problem is None and not verdict.cut:
-        return verdict, fixed
+        return verdict
     if verdict.problem is not None and _possible(system, verdict):
-        return verdict, fixed
+        return verdict
     return _sweep(system, agents, verdict, fixed)
+
+
+def _by_value(system: System, agents: list[int]) -> Verdict | None:
+    """The verdict by one exploration for each small value of the only unknown, and one for all larger values. None if
+    there are none or more unknowns, if nobody skips another tile's stages, or if one of the explorations says nothing.
+    """
+    asked = {u for a in agents for u in system.agents[a].queries}
+    unknowns = system.symbols.unknowns
+    if len(asked) != 1 or not any(ins[0] == SKIP for a in agents for ins in system.agents[a].code):
+        return None
+    (u,) = asked
+    unknown = unknowns[u]
+    if unknown.per_tile or unknown.per_cta or unknown.number is not None or unknown.low is None:
+        return None
+    low = unknown.low
+    many = low + max((r.stages for r in system.rings), default=1)
+    found: list[Verdict] = []
+    for value in range(low, many if unknown.high is None else min(many, unknown.high + 1)):
+        found.append(explore(system, agents, {u: value}))
+        if found[-1].problem is not None:
+            break
+    else:
+        if unknown.high is None or unknown.high >= many:
+            found.append(explore(system, agents, {}, floors={u: many}))
+    last = found[-1]
+    if not all(v.closed for v in found) or (last.problem is not None and not _possible(system, last)):
+        return None
+    last.states, last.steps = sum(v.states for v in found), sum(v.steps for v in found)
+    last.remarks = next((v.remarks for v in found if v.remarks), ())
+    return last
 
 
 def _possible(system: System, verdict: Verdict) -> bool:
@@ -80,8 +125,13 @@ def _possible(system: System, verdict: Verdict) -> bool:
     assert verdict.state is not None
     queues = system.tile_unknowns.values()
     values: dict[tuple[int, int], set[int]] = {}
+    once: dict[Decision, int] = {}
     tiles: set[int] = set()
     for decision, value in decisions(verdict.state):
+        if decision.kind == "value":
+            place = decision._replace(iteration=0)  # one value, though it may have been chosen anew for some
+            if once.setdefault(place, value) != value:
+                return False
         if decision.kind == "value" and not system.symbols.unknowns[decision.what].per_tile:
             values.setdefault((decision.what, decision.cta), set()).add(value)
             if decision.what not in queues:
@@ -94,9 +144,7 @@ def _possible(system: System, verdict: Verdict) -> bool:
     return all(len(v) == 1 for v in values.values()) and not (promised and len(tiles) > 1)
 
 
-def _sweep(
-    system: System, agents: list[int], before: Verdict, literal: dict[int, int]
-) -> tuple[Verdict, dict[int, int]]:
+def _sweep(system: System, agents: list[int], before: Verdict, literal: dict[int, int]) -> Verdict:
     """Every combination of trip counts up to a bound, smallest first, each the same in all tiles."""
     asked = sorted({u for a in agents for u in system.agents[a].queries})
     free = [u for u in asked if not system.symbols.unknowns[u].per_tile and u not in literal]
@@ -108,11 +156,11 @@ def _sweep(
         total.cut |= verdict.cut
         if verdict.problem is not None:
             verdict.states = total.states
-            return verdict, fixed
+            return verdict
         if total.states > LAST_STATE:
             total.cut = True
             break
-    return total, {}
+    return total
 
 
 def _combinations(system: System, agents: list[int], free: list[int]) -> Iterator[tuple[int, ...]]:

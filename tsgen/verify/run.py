@@ -6,7 +6,7 @@ not matter: every maximal run ends in the same state, with the same knowledge (d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tsgen.verify.machine import (
@@ -60,14 +60,18 @@ Needs = list[tuple[int, Decision]]  # the decisions that agents wait for, with t
 class Runner(Questions):
     """Runs states of one system. Each instruction is one method; it returns where the agent goes on."""
 
-    def __init__(self, system: System, agents: list[int], fixed: dict[int, int]) -> None:
+    def __init__(
+        self, system: System, agents: list[int], fixed: dict[int, int], floors: Mapping[int, int] | None = None
+    ) -> None:
         super().__init__(system, fixed)
+        self.floors = floors or {}  # least values of unknowns, where they are not to be all that are possible
         self.agents = agents
         self.steps = 0
         self.log: list[tuple[Any, ...]] | None = None
         self.problem: Problem | None = None
         self.remarks: dict[str, Problem] = {}  # the first of each kind: what is wrong only if nothing worse is
         self.stop_at = ""  # a kind of remark that ends the run
+        self.asker = -1  # the agent that asks
         self.needs: Needs = []
         self.ready: list[int] = []
         self.blocked: dict[int, list[int]] = {}
@@ -105,7 +109,7 @@ class Runner(Questions):
         self.ready = [a for a in reversed(self.agents) if st.pc[a] >= 0]
         methods, log, steps = self.methods, self.log, 0
         while self.ready:
-            a = self.ready.pop()
+            a = self.asker = self.ready.pop()
             code = self.system.agents[a].code
             pc = st.pc[a]
             while True:
@@ -131,6 +135,15 @@ class Runner(Questions):
                 break
         self.steps += steps
         return self.problem, self.needs if self.problem is None else []
+
+    def unknown(self, index: int, tile: int, cta: int) -> Decision:
+        key = super().unknown(index, tile, cta)
+        chosen = self.st.late.get((self.asker, index, tile)) if self.st.late else None
+        return key if chosen is None else key._replace(iteration=chosen)
+
+    def least(self, index: int) -> int:
+        floor = self.floors.get(index)
+        return super().least(index) if floor is None else floor
 
     # ---- barriers ----------------------------------------------------------------------------------------------
 

@@ -20,8 +20,9 @@ Key = tuple[Any, ...]
 class Shapes:
     """Shapes of the states of one set of agents."""
 
-    def __init__(self, system: System, agents: list[int], runner: Runner) -> None:
+    def __init__(self, system: System, agents: list[int], runner: Runner, enough: int | None = None) -> None:
         self.system = system
+        self.enough = enough
         self.agents = agents
         self.runner = runner
         mine = set(agents)
@@ -59,15 +60,49 @@ class Shapes:
         for table in (st.low, st.exact):
             for key in [k for k in table if not self._wanted(st, k)]:
                 del table[key]
+        if self.enough is not None:
+            self.part(st, self.enough)
         for key in [k for k in st.decided if not self._open(st, k)]:
             del st.decided[key]
+
+    def part(self, st: State, enough: int) -> None:
+        """Where some agents have counted to a large value, and others have not begun to count, the others get a value
+        of their own, as large: what is proven for any two values holds where both are one. Else the state would have
+        to keep the value for those who come late, and never come back."""
+        for mark in [m for m in st.late if not self._to_come(st, m[0], m[1], m[2])]:
+            del st.late[mark]
+        for key, value in [*st.low.items(), *st.exact.items()]:
+            if value < self.runner.least(key.what) + enough or key.what in self.system.tile_unknowns.values():
+                continue
+            users = [a for a in self.agents if self._asks(st, a, key) and self._to_come(st, a, key.what, key.tile)]
+            late = [a for a in users if not (self._inside(st, a) and st.tile[a] == key.tile)]
+            fresh = key.iteration and key in st.low and value == self.runner.least(key.what) + enough
+            if fresh and late == users:
+                continue  # nobody has begun to count to it
+            if late and not any(k == key for a in late for _, _, k in st.debts[a]):
+                new = key._replace(iteration=key.iteration + 1)
+                st.low[new] = self.runner.least(key.what) + enough
+                st.late.update({(a, key.what, key.tile): new.iteration for a in late})
+
+    def _to_come(self, st: State, a: int, unknown: int, tile: int) -> bool:
+        """Whether an agent may still ask for an unknown of a tile."""
+        last = self.system.agents[a].queries.get(unknown)
+        if last is None or st.pc[a] < 0:
+            return False
+        return st.tile[a] < tile or (st.tile[a] == tile and st.pc[a] <= last)
+
+    def _asks(self, st: State, a: int, key: Decision) -> bool:
+        """Whether this is the value that an agent would ask for."""
+        if self.system.symbols.unknowns[key.what].per_cta and self.system.agents[a].cta != key.cta:
+            return False
+        return st.late.get((a, key.what, key.tile), 0) == key.iteration
 
     def _wanted(self, st: State, key: Decision) -> bool:
         if key.what in self.system.tile_unknowns.values():
             return True
         for a in self.agents:
             agent = self.system.agents[a]
-            last = agent.queries.get(key.what)
+            last = agent.queries.get(key.what) if self._asks(st, a, key) else None
             if last is None or st.pc[a] < 0:
                 if st.pc[a] >= 0 and any(k == key for _, _, k in st.debts[a]):
                     return True
@@ -122,6 +157,7 @@ class Shapes:
             engines = tuple(map(len, st.engines[a]))
             parts.append((st.pc[a], st.tile[a] - tile if st.pc[a] >= 0 else 0, st.skipped[a], loop, engines))
         parts.append(self._values(st, tile, inside))
+        parts.append(tuple(sorted((a, u, t - tile, n) for (a, u, t), n in st.late.items())))
         parts.append(tuple(sorted((self._relative(st, k, tile, inside), v) for k, v in st.decided.items())))
         for r in self.rings:
             ring = self.system.rings[r]
@@ -164,6 +200,7 @@ class Shapes:
         """What a test compares with zero. A number that the loop carries away from zero will not come back."""
         found = []
         if test.form is not None:
+            self.runner.asker = a
             low, exact, _ = self.runner.bounds(st, test.form, st.tile[a], agent.cta)
             value = low + test.loop * st.iteration[a]
             if exact is not None and value * test.loop > 0:
@@ -174,6 +211,7 @@ class Shapes:
         return found
 
     def _least(self, st: State, agent: Agent, a: int, form: Linear) -> int:
+        self.runner.asker = a
         return self.runner.bounds(st, form, st.tile[a], agent.cta)[0]
 
     def _relative(self, st: State, key: Decision, tile: int, inside: list[int]) -> Decision:
@@ -188,34 +226,34 @@ class Shapes:
         for decided, table in ((0, st.low), (1, st.exact)):
             for key, value in table.items():
                 if key.what in self.system.tile_unknowns.values():
-                    found.append((key.what, 0, 0, decided, value - tile))
+                    found.append((key.what, 0, 0, 0, decided, value - tile))
                     continue
                 early = any(
-                    st.pc[a] >= 0
-                    and key.what in self.system.agents[a].queries
-                    and a not in inside
-                    and (
-                        st.tile[a] < key.tile
-                        or (st.tile[a] == key.tile and st.pc[a] <= self.system.agents[a].queries[key.what])
-                    )
+                    a not in inside and self._asks(st, a, key) and self._to_come(st, a, key.what, key.tile)
                     for a in self.agents
                 )
-                found.append((key.what, key.tile - tile, key.cta, decided, value if early else 0))
+                place = (key.what, key.tile - tile, key.cta, key.iteration)
+                found.append((*place, decided, value if early else 0))
         return tuple(sorted(found))
 
     def base(self, st: State, r: int) -> int:
         """The position of a ring's slowest user, rounded down to a whole turn of its lanes."""
         stride = self.system.rings[r].stride
-        return min(self.place(st, s) for s in self.slots[r]) // stride * stride
+        return self.slowest(st, r) // stride * stride
 
     def place(self, st: State, slot: int) -> int:
         """A position; promised moves count with the least value of what they wait for."""
         p = st.position[slot]
-        for debts in st.debts:
-            for s, c, key in debts:
-                if s == slot:
-                    p += c * st.exact.get(key, st.low.get(key, 0))
+        if any(st.debts):
+            for debts in st.debts:
+                for s, c, key in debts:
+                    if s == slot:
+                        p += c * st.exact.get(key, st.low.get(key, 0))
         return p
+
+    def slowest(self, st: State, r: int) -> int:
+        """The least position of a ring's users."""
+        return min(self.place(st, s) for s in self.slots[r])
 
     def _ring(self, st: State, r: int, base: int) -> Key:
         ring = self.system.rings[r]

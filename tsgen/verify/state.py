@@ -36,7 +36,8 @@ class Wait(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Something the environment chooses: `kind` is value, condition or skip."""
+    """Something the environment chooses: `kind` is value, condition or skip. A value has no iteration: there it counts
+    how often it was chosen anew (`Shapes.part`)."""
 
     kind: str
     what: int  # unknown or condition
@@ -73,7 +74,7 @@ class State:
 
     __slots__ = (
         "answered", "answers", "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact",
-        "iteration", "known", "last", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile",
+        "iteration", "known", "last", "late", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile",
         "tokens", "transfer", "twin", "unanswered", "value", "waits", "written",
     )  # fmt: skip
 
@@ -105,6 +106,7 @@ class State:
         self.low: dict[Decision, int] = {}  # least value of an unknown that is not decided yet
         self.exact: dict[Decision, int] = {}
         self.decided: dict[Decision, bool] = {}
+        self.late: dict[tuple[int, int, int], int] = {}  # agent, unknown, tile: its value is another one, see Shapes
         self.cost = 0  # how often the environment chose to go on
         self.path: Path = None
         self.merges: frozenset[Any] = frozenset()  # shapes of states on the way here that were merged with others
@@ -137,6 +139,7 @@ class State:
         new.low = self.low.copy()
         new.exact = self.exact.copy()
         new.decided = self.decided.copy()
+        new.late = self.late.copy()
         new.cost = self.cost
         new.path = self.path
         new.merges = self.merges

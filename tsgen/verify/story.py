@@ -36,11 +36,12 @@ _SHOWN = {WAIT, ARRIVE, ACCESS, COMPLETE, NAMED_ARRIVE, NAMED_WAIT, GRID_WAIT, G
 class Story:
     """Tells the verdict on one system. `agents` are those that were explored together."""
 
-    def __init__(self, system: System, agents: list[int], fixed: dict[int, int], verdict: Verdict) -> None:
+    def __init__(self, system: System, agents: list[int], verdict: Verdict) -> None:
         assert verdict.problem is not None and verdict.state is not None
         self.system = system
         self.agents = agents
-        self.fixed = fixed
+        self.fixed = dict(verdict.fixed)
+        self.floors = verdict.floors
         self.problem: Problem = verdict.problem
         self.state: State = verdict.state
         self.decisions = decisions(verdict.state)
@@ -417,7 +418,7 @@ class Story:
 
     def _replay(self) -> list[tuple[Any, ...]]:
         """The same run again, with the same choices, and each step noted."""
-        runner = Runner(self.system, self.agents, self.fixed)
+        runner = Runner(self.system, self.agents, self.fixed, self.floors)
         runner.log = []
         runner.stop_at = self.problem.kind
         st = State(self.system)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tsgen.model.algebra import canonical, substitute
 from tsgen.model.bounds import Interval, interval, intervals
-from tsgen.model.expr import Expr, Name, Scalar, text
+from tsgen.model.expr import Expr, Name, Scalar, names, text
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Atom, Monomial, Poly
 from tsgen.verify.uniform import uniform
@@ -49,6 +49,7 @@ class Symbols:
 
     kernel: Kernel
     unknowns: list[Unknown] = field(default_factory=list)
+    _polys: dict[tuple[Expr, tuple[tuple[str, Scalar], ...]], Poly] = field(default_factory=dict)
     _lets: dict[str, Expr] = field(default_factory=dict)
     _known: dict[str, Interval] = field(default_factory=dict)
     _units: dict[Poly, str] = field(default_factory=dict)  # non-constant parts without their factor, and their text
@@ -66,8 +67,12 @@ class Symbols:
         return {a.name: a.cluster for a in self.kernel.launch.axes if a.cluster > 1}
 
     def poly(self, e: Expr, env: Env) -> Poly:
-        """The canonical form with all `let` values written out."""
-        return canonical(substitute(e, self._lets) if self._lets else e, env)
+        """The canonical form with all `let` values written out; remembered, as all agents of a task ask alike."""
+        key = (e, tuple((n, env[n]) for n in sorted(names(e)) if n in env))
+        found = self._polys.get(key)
+        if found is None:
+            found = self._polys[key] = canonical(substitute(e, self._lets) if self._lets else e, env)
+        return found
 
     def add(self, e: Expr, env: Env, written: Expr | None = None) -> None:
         """Announces a bound; `written` is the part of it that names it."""

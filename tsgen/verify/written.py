@@ -78,8 +78,13 @@ def unwritten(system: System, st: State, cell: int, position: int, box: int, nee
         return None
     if not any(system.overlaps(b, box) for b in old.boxes):
         return "unwritten"
-    if need == ALL and gaps(system, cell, old.boxes, box):
-        return "partly"
+    if need == ALL:
+        key = (*old.boxes, box, cell)
+        full = system.full.get(key)
+        if full is None:
+            full = system.full[key] = not gaps(system, cell, old.boxes, box)
+        if not full:
+            return "partly"
     return None
 
 
