@@ -15,15 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.builds import BUILDS, ROOT
+from tests.gpu.builds import BUILDS, ROOT, Build
 from tests.support.ptx import Profile, Row, profiles
 from tests.support.ptx.compiler import compile_ptx
 from tsgen.derive import derive
 from tsgen.derive.arrivals import ACQUIRE
+from tsgen.derive.unfold import calls as unfolded
+from tsgen.derive.unfold import unfold
 from tsgen.emit import Form, emit
 from tsgen.lower import Unsupported
 from tsgen.model.kernel import Kernel, Program
-from tsgen.model.steps import Guard, When, calls, walk
+from tsgen.model.steps import CallStep, Guard, When, calls, walk
 from tsgen.spec import load_program
 
 pytestmark = [
@@ -32,7 +34,8 @@ pytestmark = [
 ]
 
 REASONS = {
-    "drain": "TS waits at a producer's end for all stages of its rings; needed is that for rings that peers release",
+    "drain": "TS waits at a producer's end for all stages of its rings; needed is that where a peer or an MMA releases",
+    "threads": "TS releases what an MMA or a tile query has filled with every thread, CuTe with one lane of each warp",
     "last": "TS runs the last iteration of a loop with `last_iter` behind the loop: its steps are there twice",
     "parts": "a loop whose condition holds in its first iterations is two loops in CuTe: its steps are there twice",
 }
@@ -70,11 +73,45 @@ SAID = {  # builds of tests/gpu/builds.py, and what tells their two forms apart
     "rmsnorm": "drain",
     "rmsnorm_rows": "drain",
     "rmsnorm_n65536": "drain",
+    "sm100_gemm": "drain threads",
+    "sm100_gemm_persistent": "threads",
+    "sm100_gemm_static": "threads",
+    "sm100_gemm_plain": "threads",
+    "sm100_gemm_split_k": "drain threads",
+    "sm100_gemm_split_k_4": "drain threads",
+    "sm100_group_merge": "drain threads",
+    "sm100_group_fork": "drain threads",
+    "copy_sm100a": "",
+    "copy_tma_sm100a": "drain",
+    "copy_skip_tiles_sm100a": "",
+    "copy_varlen_sm100a": "",
+    "async_load_sm100a": "drain",
 }
+GEMM = "specs/sm100_gemm_persistent.yaml"
+BLACKWELL = {
+    b.name: b
+    for b in (
+        Build("sm100_gemm", "specs/sm100_gemm.yaml"),
+        Build("sm100_gemm_persistent", GEMM),
+        Build("sm100_gemm_static", GEMM, "static"),
+        Build("sm100_gemm_plain", GEMM, "plain"),
+        Build("sm100_gemm_split_k", "specs/sm100_gemm_split_k.yaml"),
+        Build("sm100_gemm_split_k_4", "specs/sm100_gemm_split_k.yaml", None, {"split": "4"}),
+        Build("sm100_group_merge", "specs/sm100_group_merge.yaml"),
+        Build("sm100_group_fork", "specs/sm100_group_fork.yaml"),
+        Build("sm100_attention", "specs/sm100_attention.yaml"),
+        *(
+            Build(f"{n}_sm100a", f"specs/{n}.yaml", target="sm_100a")
+            for n in ("copy", "copy_tma", "copy_skip_tiles", "copy_varlen", "async_load")
+        ),
+    )
+}
+ALL = BUILDS | BLACKWELL
 REFUSED = {  # what is said of them, and what stands in the line that is pointed at
     "gemm_pingpong": ("work_tile_loop with first or stride", "work_tile_loop: {queue: tiles, first: w, stride: 2}"),
     "interleave_warp_dense": ("lanes of `ring` for the warps of `store`", "interleave_stride"),
     "ring_registers": ("for the next iteration", "ring.try_acquire()"),
+    "sm100_attention": ("a pipeline for each of 2 resources", "q_tile:"),
     "attention_varlen": ("in a skippable block and outside of its domain_loop", "q_tile.wait()"),
 }
 FORMS: tuple[Form, ...] = ("cute", "ts")
@@ -86,6 +123,10 @@ class Case:
     name: str
     program: Program
     reasons: frozenset[str]
+
+    @property
+    def target(self) -> str:
+        return self.program.kernels[0].target
 
 
 def edited(folder: Path, spec: str, edits: tuple[tuple[str, str], ...]) -> Program:
@@ -106,7 +147,7 @@ def text_of(program: Program, form: Form) -> str:
 
 @pytest.fixture(scope="module")
 def cases() -> dict[str, Case]:
-    return {n: Case(n, BUILDS[n].program(), frozenset(SAID[n].split())) for n in SAID}
+    return {n: Case(n, ALL[n].program(), frozenset(SAID[n].split())) for n in SAID}
 
 
 @pytest.fixture(scope="module")
@@ -118,11 +159,15 @@ def compiled(cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) -
     for c in cases.values():
         for form in FORMS:
             texts[f"{c.name}.{form}"] = text_of(c.program, form)
-    paths = {name: folder / f"{name.replace('.', '_')}.py" for name in texts}
-    for name, path in paths.items():
-        path.write_text(texts[name], encoding="utf-8")
-    ptx = compile_ptx(list(paths.values()))
-    return {name: ptx[path] for name, path in paths.items()}
+    found: dict[str, str] = {}
+    targets = {name: cases[name.split(".")[0]].target if name.split(".")[0] in cases else "sm_90a" for name in texts}
+    for target in sorted(set(targets.values())):
+        paths = {folder / target / f"{n.replace('.', '_')}.py": n for n, t in targets.items() if t == target}
+        (folder / target).mkdir()
+        for path, name in paths.items():
+            path.write_text(texts[name], encoding="utf-8")
+        found |= {paths[path]: ptx for path, ptx in compile_ptx(list(paths), target).items()}
+    return found
 
 
 @cache
@@ -144,7 +189,12 @@ def drained(kernel: Kernel) -> list[int]:
             p = kernel.resources[name].pipeline
             assert p is not None
             lanes = p.interleave_stride[ACQUIRE]
-            n = 0 if derived.peers.get(name, 1) > 1 else p.num_stages if lanes == 1 else p.num_stages // lanes - 1
+            n = p.num_stages if lanes == 1 else p.num_stages // lanes - 1
+            n = 1 if p.type == "umma_async" else n  # the last stage alone: commits arrive in order
+            by_itself = (
+                derived.arrivals[name].empty_by == "umma" or name in derived.pairs or p.type == "clc_fetch_async"
+            )
+            n = 0 if derived.peers.get(name, 1) > 1 or by_itself else n
             for instance in task.instances:
                 for w in instance.warps:
                     extra[w] += n
@@ -169,6 +219,40 @@ def folded(kernel: Kernel, profile: Profile, blocks: type[Guard] | type[When]) -
     return tuple(once(p) if w in warps else p for w, p in enumerate(profile))
 
 
+def by_threads(kernel: Kernel, cute: Profile, ts: Profile) -> Profile:
+    """The profile of CuTe with the arrivals of all threads where TS has them: as often as the steps release such rings,
+    at their barriers' counts times 32, and without the `sync_warp` before the one lane."""
+    derived = derive(kernel)
+    found = [Counter(p) for p in cute]
+    rings: set[str] = set()
+    for r in kernel.resources.values():
+        if r.pipeline is not None and r.pipeline.type in BY_THREAD and derived.arrivals[r.name].empty_by == "warp":
+            group = next((g for g in kernel.groups.values() if r.name in g.members and g.mode == "merge"), None)
+            rings.add(r.name if group is None else group.name)
+            count, stages = derived.arrivals[r.name].empty, r.pipeline.num_stages
+            for _ in range(1 if r.each is None else r.each.count):
+                few, many = (Row(f"mbarrier.init(count={n})", 0, True) for n in (count, 32 * count))
+                moved(found[0], few, many, stages)
+    for task, instance in kernel.instances():
+        steps = [x.step for x in unfolded(unfold(kernel, task, instance))]
+        n = sum(isinstance(c, CallStep) and c.method == "release" and c.target in rings for c in steps)
+        for w in instance.warps:
+            for row in [r for r in cute[w] if r.key.startswith("mbarrier.arrive(") and r.one_lane]:
+                every = replace(row, one_lane=False)
+                moved(found[w], row, every, min(n, ts[w][every] - found[w][every]))
+            for row in [r for r in cute[w] if r.key == "bar.warp.sync"]:
+                moved(found[w], row, None, min(n, found[w][row] - ts[w][row]))
+    return tuple(+p for p in found)
+
+
+def moved(p: Counter[Row], row: Row, to: Row | None, n: int) -> None:
+    """So many instructions of one kind are of another kind."""
+    p[row] -= max(0, n)
+    if to is not None:
+        p[to] += max(0, n)
+
+
+BY_THREAD = ("umma_async", "clc_fetch_async")
 WAIT = Row("mbarrier.try_wait(until it is over)", 0, False)
 
 
@@ -176,6 +260,8 @@ def differences(case: Case, compiled: dict[str, str], reasons: frozenset[str]) -
     """What differs in spite of these reasons, warp by warp."""
     for kernel in case.program.kernels:
         a, b = (profile_of(compiled[f"{case.name}.{form}"], kernel.name) for form in FORMS)
+        if "threads" in reasons:
+            a = by_threads(kernel, a, b)
         if "drain" in reasons:
             b = tuple(p - Counter({WAIT: n}) for p, n in zip(b, drained(kernel), strict=True))
         for reason, blocks in (("last", Guard), ("parts", When)):
@@ -219,13 +305,12 @@ def test_ts_rejects_what_does_not_balance(compiled: dict[str, str]) -> None:
 def test_what_ts_cannot_say_is_named(name: str) -> None:
     what, there = REFUSED[name]
     with pytest.raises(Unsupported) as refused:
-        text_of(BUILDS[name].program(), "ts")
+        text_of(ALL[name].program(), "ts")
     found = refused.value.diagnostic
     assert what in found.message and "in TS" in found.message and found.help
-    assert there in (ROOT / BUILDS[name].spec).read_text().splitlines()[found.span.line - 1]
+    assert there in (ROOT / ALL[name].spec).read_text().splitlines()[found.span.line - 1]
 
 
 def test_every_spec_is_either_said_or_refused() -> None:
-    known = {BUILDS[n].spec for n in (*SAID, *REFUSED) if n in BUILDS}
-    hopper = [p for p in (ROOT / "specs").glob("*.yaml") if not p.name.startswith("sm100_")]
-    assert {f"specs/{p.name}" for p in hopper} <= known
+    known = {ALL[n].spec for n in (*SAID, *REFUSED)}
+    assert {f"specs/{p.name}" for p in (ROOT / "specs").glob("*.yaml")} <= known

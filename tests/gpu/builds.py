@@ -30,9 +30,10 @@ class Build:
     spec: str
     variant: str | None = None
     sets: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None  # the first of the spec, if left out
 
     def program(self) -> Program:
-        result = load_program(ROOT / self.spec, variant=self.variant, sets=self.sets)
+        result = load_program(ROOT / self.spec, variant=self.variant, sets=self.sets, target=self.target)
         assert result.program is not None, [d.message for d in result.diagnostics]
         return result.program
 

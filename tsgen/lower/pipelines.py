@@ -14,6 +14,7 @@ from tsgen.lower.positions import (
     ring_config,
 )
 from tsgen.lower.program import Statement, assign
+from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.rings import Ring, producer_kind, ring, stage_bytes
 from tsgen.lower.tries import Answers, answers
 from tsgen.model.algebra import canonical
@@ -193,29 +194,34 @@ def drain(s: TaskState) -> list[Statement]:
     b = s.builder
     out = []
     for (owner, position_), state in s.states.items():
-        if owner in b.kernel.groups or not (b.derived.peers.get(owner, 1) > 1 or _released_later(b, owner)):
+        if position_.rstrip("_0123456789") not in ("acquire", "state", "producer"):
             continue
-        if position_.rstrip("_0123456789") in ("acquire", "state", "producer") and _has(s, owner, "acquire"):
-            sender = "a commit of an MMA" if b.derived.arrivals[owner].empty_by == "umma" else "a peer"
-            r = ring(b, owner)
-            if r.pipeline is not None:
-                values = {"pipeline": r.pipeline, "state": state, "sender": sender}
-                out.append(Statement("pipelines/tail", values))
-            else:
-                out.append(_drain_plain(s, owner, r, state, sender))
+        group = b.kernel.groups.get(owner)
+        rings = group.members if group is not None else (owner,)  # the members of a fork may share a position
+        late = [x for x in rings if _has(s, x, "acquire") and _released_later(b, x)]
+        if not late:
+            continue
+        sender = "a commit of an MMA" if b.derived.arrivals[late[0]].empty_by == "umma" else "a peer"
+        r = ring(b, late[0])
+        if r.pipeline is not None:
+            out.append(Statement("pipelines/tail", {"pipeline": r.pipeline, "state": state, "sender": sender}))
+        else:
+            out.append(_drain_plain(s, late, state, sender))
     return out
 
 
-def _drain_plain(s: TaskState, owner: str, r: Ring, state: str, sender: str) -> Statement:
-    """Waits until all stages are free of those instances whose position a state is."""
-    acquire = next(c for c in calls(s.task.schedule.steps) if c.target == owner and c.method == "acquire")
-    i, each = which(s, acquire), s.builder.kernel.resources[owner].each
-    index = i.index if i.last is None or each is None else s.names.new(each.var)
+def _drain_plain(s: TaskState, rings: list[str], state: str, sender: str) -> Statement:
+    """Waits until all stages of rings at one position are free, of instances those whose position it is."""
+    b = s.builder
+    acquire = next(c for c in calls(s.task.schedule.steps) if c.target == rings[0] and c.method == "acquire")
+    i, each = which(s, acquire), b.kernel.resources[rings[0]].each
+    everyone = each is not None and i.last is not None
+    index = s.names.new(each.var) if each is not None and everyone else i.index
     values = {
-        "stages": r.stages,
-        "all": each.count if i.last is not None and each is not None else None,
+        "stages": py(ring_config(b, rings[0]).stages, Scope(b.kernel.env, b.constants)),
+        "all": each.count if each is not None and everyone else None,
         "index": index,
-        "barrier": r.empty_barrier(state, index),
+        "barriers": [ring(b, x).empty_barrier(state, index) for x in rings],
         "state": state,
         "sender": sender,
     }
@@ -225,5 +231,7 @@ def _drain_plain(s: TaskState, owner: str, r: Ring, state: str, sender: str) -> 
 def _released_later(b: Builder, resource: str) -> bool:
     """Whether releases arrive by themselves, when an MMA is complete, or from other CTAs of the cluster."""
     if b.derived.arrivals[resource].empty_by == "umma" or resource in b.derived.pairs:
+        return True
+    if b.derived.peers.get(resource, 1) > 1:
         return True
     return producer_kind(b, resource) == "clc" and b.cluster_ctas > 1

@@ -27,14 +27,19 @@ def queue_step(s: TaskState, c: CallStep) -> list[Statement]:
             values = {"pipeline": ring(b, c.target).pipeline, "state": state, "response": response(b, queue)}
             return [Statement("ops/fetch_work_tile", values, s.note(c))]
         case "get_and_advance_work_tile":
-            cluster = cluster_size(b) if clustered(b) else None
-            function = {"cluster": f"({cluster})" if cluster and " " in cluster else cluster}
-            b.functions.setdefault("next_tile", Statement("functions/next_tile", function))
+            next_tile(b)
             state = position(s, c.target, "wait")
             return [assign(tile_var(b), f"next_tile({response(b, queue)} + {state}.index)", s.note(c))]
         case "try_wait":
             return []  # right before its wait, as it stands in tile loops, a try does nothing
     return pipelines.step(s, c)
+
+
+def next_tile(b: Builder) -> None:
+    """Adds the function that reads an answer to the module."""
+    cluster = cluster_size(b) if clustered(b) else None
+    function = {"cluster": f"({cluster})" if cluster and " " in cluster else cluster}
+    b.functions.setdefault("next_tile", Statement("functions/next_tile", function))
 
 
 def response(b: Builder, queue: Resource) -> str:

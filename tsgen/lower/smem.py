@@ -157,7 +157,10 @@ def needs_fence(b: Builder, ref: Ref) -> bool:
     works = [w for r in b.kernel.resources.values() for w in r.works.values()]
     works += [w for t in b.kernel.tensors.values() for w in t.works.values()]
     return any(
-        a.mode == "read" and a.engine in ("bulk", "wgmma") and b.kind(a.ref) == "smem" and b.field(a.ref) == field
+        a.mode == "read"
+        and a.engine in ("bulk", "wgmma", "tcgen05")
+        and b.kind(a.ref) == "smem"
+        and b.field(a.ref) == field
         for w in works
         if w.op is not None
         for a in accesses(w)

@@ -11,7 +11,7 @@ from tests.unit.patterns.test_wrong import Edit, codes, moved, without
 from tsgen.derive import derive
 from tsgen.verify import verify
 
-SPLIT, MERGE, FORK = (f"tests/language/sm100_{n}.yaml" for n in ("gemm_split_k", "group_merge", "group_fork"))
+SPLIT, MERGE, FORK = (f"specs/sm100_{n}.yaml" for n in ("gemm_split_k", "group_merge", "group_fork"))
 TOP = "    - "  # of a step outside of loops
 
 CASES: list[tuple[str, str, list[Edit], str]] = [

@@ -73,6 +73,8 @@ BUILDS = [
     Build(PERSISTENT, "quad"),
     Build("tests/kernels/umma_umma.yaml"),
     Build("tests/kernels/async_umma.yaml"),
+    *(Build(f"specs/sm100_{n}.yaml") for n in ("gemm_split_k", "group_merge", "group_fork")),
+    *(Build("specs/sm100_gemm_split_k.yaml", sets=(("split", n),)) for n in ("1", "4")),
     Build(ATTENTION),
     Build(ATTENTION, "causal"),
     Build(ATTENTION, target="sm_103a"),

@@ -14,12 +14,13 @@ from tsgen.lower.module import lower
 from tsgen.lower.program import Module, Statement, TaskCode, assign
 from tsgen.lower.queue import TileCoord, queue_of, tile_coord
 from tsgen.lower.rings import creations
-from tsgen.lower.setup import lower_setup
+from tsgen.lower.setup import by_task, lower_setup, values_of
 from tsgen.lower.task import indices
 from tsgen.lower.ts.manager import manager_function
 from tsgen.lower.ts.program import line
 from tsgen.lower.ts.rename import given, renamed
-from tsgen.lower.ts.tasks import per_instance
+from tsgen.lower.ts.tasks import per_instance, shared_budgets
+from tsgen.lower.ts.tmem import around
 from tsgen.lower.ts.walk import Walk
 from tsgen.model.kernel import Program
 
@@ -34,24 +35,30 @@ def _kernel(b: Builder, base: dict[str, str], extents: dict[str, str]) -> tuple[
     coord = tile_coord(b, queue, extents) if queue is not None else None
     if coord is not None and len(coord.axes) > 3:
         refuse("more than three axes of tiles in TS", b.kernel.launch.span, "TS counts tiles in three dimensions")
+    for r in b.kernel.resources.values():
+        if r.pipeline is not None and r.each is not None:
+            refuse(f"a pipeline for each of {r.each.count} resources, in TS", r.span, "TS has each of them by itself")
     pipes = [replace(p, template="setup/pipeline") for p in creations(b)]
     walks = []
     for task in b.kernel.tasks:
         walks += [Walk(b, task, i, base, extents) for i in per_instance(b, task)]
     shared = _preludes(b, walks)
     used = _used(b, walks, base)
+    enter, leave = around(b, walks)
     lets = [] if coord is not None else _tile_lets(b, walks)
-    code = [x for w in walks for x in w.code()] + (
-        [] if coord is None else [line(coord.call or ""), line(coord.loop("0", "1"))]
-    )
+    code = [x for w in walks for x in w.code()] + [*enter, *leave, *shared_budgets(b)]
+    if coord is not None:
+        code += [line(coord.call or ""), line("cluster" if coord.fetched else coord.loop("0", "1"))]
     setup = lower_setup(b, pipes, [tuple(code), (*shared, *lets)], used, extents, coord, [])
+    if by_task(b, coord):  # there the CuTe form computes them anew
+        setup += [x for x in values_of(b, used, extents, coord, [code, shared, lets]) if x not in setup]
     init = {x.template: x for x in setup if x.template in _INIT}
     names = _kernel_names(b, coord)
     manager, values = manager_function(b, walks, coord, names)
     run = Statement("ts/run", {"manager": manager})
-    after = [run, *(init[t] for t in _INIT if t in init), line("manager.run()")]
+    after = [run, *(init[t] for t in _INIT if t in init), *shared_budgets(b), line("manager.run()"), *leave]
     kept = [x for x in setup if x.template not in (*_INIT, "setup/pipeline")]
-    return [*kept, *lets, *shared, _held(values), *after], []
+    return [*kept, *enter, *lets, *shared, _held(values), *after], []
 
 
 _INIT = ("setup/init_arrive", "setup/init_wait")
@@ -102,7 +109,7 @@ def _preludes(b: Builder, walks: list[Walk]) -> list[Statement]:
             if statement in out:
                 continue
             for n in defined:
-                if n in made:
+                while new.get(n, n) in made:  # the kernel's scope does not know the names of tasks
                     new[n] = b.names.new(n)
             statement = renamed(statement, new)
             made |= {new.get(n, n): statement for n in defined}
@@ -117,6 +124,7 @@ def _kernel_names(b: Builder, coord: TileCoord | None) -> set[str]:
     scope = {"tid", "warp_idx", "cta_rank", "cluster", "clusters", "cluster_tiles", "rounds", "sms"}
     scope |= {f"cta_{a.name}" for a in b.kernel.launch.axes} | b.names.given | set(b.globals.values())
     module = {c.name for c in b.derived_constants.values()} | set(b.constants.values())
+    module |= {name for key, name in b.scalars.items() if key.startswith("ring:")}  # TS has the pipelines
     module |= {str(f.values["name"]) for f in b.functions.values() if "name" in f.values}
     choices = {b.constants[p.name] for p in b.kernel.params.values() if p.decided_by_caller}
     local = set() if coord is None else {b.globals[a] for a in coord.axes}

@@ -13,7 +13,7 @@ from tsgen.lower.ts.graph import TaskUse, dependencies
 from tsgen.lower.ts.program import HELD, Method, Step, WorkCall, every, line
 from tsgen.lower.ts.queue import queue_class
 from tsgen.lower.ts.rename import renamed, words
-from tsgen.lower.ts.resources import instances, lane_releases
+from tsgen.lower.ts.resources import instances, lane_releases, speaks_to_itself
 from tsgen.lower.ts.tasks import padding_task, task_statements
 from tsgen.lower.ts.walk import Walk
 from tsgen.lower.ts.works import Classes, Finish, tile_values
@@ -158,7 +158,7 @@ def _classes(
         if c.owner in b.kernel.resources and b.kernel.resources[c.owner].kind == "work_queue":
             assert coord is not None
             skipping = next((w for w in walks if w.skip_if is not None), None)
-            out.append(queue_class(c, coord, held, skipping))
+            out.append(queue_class(b, c, coord, held, skipping))
             continue
         values = {
             "name": c.name,
@@ -167,6 +167,7 @@ def _classes(
             "held": any(f"{HELD}." in v.dtype for v in c.variables.values()),
             "methods": tuple(_method(m) for m in c.methods),
             "releases": lane_releases(b, c.owner),
+            "alone": speaks_to_itself(b, c.owner),
         }
         out.append(Statement("ts/resource", values, c.note))
     for w in walks:

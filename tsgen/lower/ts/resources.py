@@ -11,13 +11,23 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.positions import CLOSE, OPEN, Side, group_of, is_simple
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py
-from tsgen.lower.rings import creation, empty_arrivals, producer_kind, stage_bytes
+from tsgen.lower.queue import cluster_size
+from tsgen.lower.rings import CLUSTERED, creation, empty_arrivals, producer_kind, stage_bytes
+from tsgen.lower.ts.tasks import pinned_cta
 from tsgen.lower.ts.walk import Walk
 from tsgen.model.kernel import Pipeline, Resource
-from tsgen.model.steps import calls
+from tsgen.model.steps import CallStep, calls
 
-# a peer_async ring is one of TMA whose bytes come from peers, or, without peers, one of threads
-_TYPES = {"tma": "TmaAsync", "peer": "TmaAsync", "async": "AsyncAsync", "cp_async": "AsyncAsync"}
+_TYPES = {
+    "tma_async": "TmaAsync",
+    "async_async": "AsyncAsync",
+    "tma_umma": "TmaUmma",
+    "async_umma": "AsyncUmma",
+    "umma_async": "UmmaAsync",
+    "umma_umma": "UmmaUmma",
+    "clc_fetch_async": "ClcFetchAsync",
+}
+_BY_THREAD = ("umma_async", "clc_fetch_async")
 _GROUP_MODES = {"merge": "Merge", "fork": "Fork", "fused_merge": "FusedMerge"}
 
 
@@ -29,22 +39,21 @@ def config(b: Builder, r: Resource, walks: Iterable[Walk]) -> list[str]:
     values = _values(b, r, p)
     group = "pipeline.CooperativeGroup(pipeline.Agent.Thread, {})"
     args = [
-        f"pipeline_type=PipelineType.{_TYPES[kind]}",
+        f"pipeline_type=PipelineType.{_type(b, r, p)}",
         f"num_stages={values['stages']}",
         f"num_bytes={stage_bytes(b, r.name) if kind == 'peer' else values['bytes'] or 0}",
         f"producer_group={group.format(values['full'])}",
-        f"consumer_group={group.format(values['empty'] if lane_releases(b, r.name) is None else 1)}",
+        f"consumer_group={group.format(_releases(b, r, p, values))}",
     ]
-    cluster = _peers(b, r) if kind == "peer" else values.get("cluster")
-    if cluster is not None:
-        assert isinstance(cluster, tuple)
-        args.append(f"cta_layout_vmnk=(1, {cluster[0]}, {cluster[1]}, 1)")
+    layout = cluster_layout(b, r)
+    if layout is not None:
+        args.append(f"cta_layout_vmnk={layout}")
+    if kind == "peer" or "multicast" in values:
         args.append(f"mcast_mode_mn={values.get('multicast', (0, 1))}")
+    args += _signals(b, r, p)
     if kind == "cp_async":
-        args.append("async_producer_op=pipeline.PipelineOp.AsyncLoad")
-    if kind == "peer" or "task_warp_leader" in (p.producer_signaling or ""):
-        args.append("producer_signaling_threads=SignalingThreads.TaskWarpLeader")
-        args.append(f"num_bytes_per_warp_per_cta={_warp_bytes(b, r, p)}")
+        which = "umma_consumer_producer_op" if p.type == "async_umma" else "async_producer_op"
+        args.append(f"{which}=pipeline.PipelineOp.AsyncLoad")
     tasks = list(walks)
     if any(_runs_ahead(x, r.name, "consumer") for x in tasks):
         args.append("advance_on_wait=True")
@@ -55,6 +64,78 @@ def config(b: Builder, r: Resource, walks: Iterable[Walk]) -> list[str]:
         s = p.interleave_stride
         args.append(f"interleave_stride={s[0] if len(set(s)) == 1 else s}")
     return args
+
+
+def _releases(b: Builder, r: Resource, p: Pipeline, values: Mapping[str, object]) -> str:
+    """Arrivals that empty a stage. Where CuTe elects a lane of each warp, TS arrives with all of them, but for TMA."""
+    arrivals = b.derived.arrivals[r.name]
+    if arrivals.empty_by == "umma":
+        return str(arrivals.empty)
+    if lane_releases(b, r.name) is not None:
+        return "1"
+    return f"32 * {values['empty']}" if arrivals.empty_by == "warp" and p.type in _BY_THREAD else str(values["empty"])
+
+
+def _type(b: Builder, r: Resource, p: Pipeline) -> str:
+    """A peer_async ring is one of TMA whose bytes come from peers, or, without peers, one of threads."""
+    if p.type == "peer_async":
+        return "TmaAsync" if producer_kind(b, r.name) == "peer" else "AsyncAsync"
+    return _TYPES[p.type]
+
+
+def cluster_layout(b: Builder, r: Resource) -> str | None:
+    """The CTAs that a ring's barriers speak to as TS has them: of an MMA's pair, rows, columns. None: to one alone."""
+    if producer_kind(b, r.name) == "peer":
+        return f"(1, {_peers(b, r)}, 1, 1)"
+    p = r.pipeline
+    assert p is not None
+    values = _values(b, r, p)
+    if "multicast" in values:
+        return str(values["vmnk"])
+    if r.name in b.derived.pairs or p.type == "clc_fetch_async":
+        size = cluster_size(b)
+        return f"({size}, 1, 1, 1)" if b.derived.pairs else f"(1, {size}, 1, 1)"
+    return "(1, 1, 1, 1)" if _wants_a_cluster(b, r) and b.cluster_ctas == 1 else None
+
+
+def _wants_a_cluster(b: Builder, r: Resource) -> bool:
+    """Whether TS wants to know the CTAs of a cluster, for the ring or another of its group."""
+    group = group_of(b, r.name)
+    rings = [b.kernel.resources[m].pipeline for m in group.members] if group is not None else [r.pipeline]
+    return any(p is not None and p.type in CLUSTERED for p in rings)
+
+
+def speaks_to_itself(b: Builder, resource: str) -> bool:
+    """Whether a ring stays within its CTA though TS wants to know the CTAs of a cluster, and the same for all rings."""
+    r = b.kernel.resources.get(resource)
+    return r is not None and r.pipeline is not None and _wants_a_cluster(b, r) and cluster_layout(b, r) is None
+
+
+def _signals(b: Builder, r: Resource, p: Pipeline) -> list[str]:
+    """Who arrives: one warp for all of a task, or one CTA for those of a cluster."""
+    group = group_of(b, r.name)
+    targets = (r.name, group.name if group is not None else r.name)
+
+    def in_one_cta(*methods: str) -> bool:
+        tasks = [t for t in b.kernel.tasks if any(_is(c, targets, methods) for c in calls(t.schedule.steps))]
+        return any(pinned_cta(b, t) is not None for t in tasks)
+
+    args = []
+    leader = producer_kind(b, r.name) == "peer" or "task_warp_leader" in (p.producer_signaling or "")
+    words = ["CtaLeader"] if in_one_cta("acquire", "commit") else []
+    words += ["TaskWarpLeader"] if leader else []
+    if words:
+        args.append(f"producer_signaling_threads={' | '.join(f'SignalingThreads.{w}' for w in words)}")
+    routed = p.type in ("tma_umma", "tma_async") and in_one_cta("wait", "release")
+    if routed:
+        args.append("consumer_signaling_threads=SignalingThreads.CtaLeader")
+    if leader or routed:
+        args.append(f"num_bytes_per_warp_per_cta={_warp_bytes(b, r, p, b.cluster_ctas if routed else 1)}")
+    return args
+
+
+def _is(c: CallStep, targets: tuple[str, ...], methods: tuple[str, ...]) -> bool:
+    return c.target in targets and c.method in methods
 
 
 def _values(b: Builder, r: Resource, p: Pipeline) -> Mapping[str, object]:
@@ -71,16 +152,13 @@ def _values(b: Builder, r: Resource, p: Pipeline) -> Mapping[str, object]:
     }
 
 
-def _peers(b: Builder, r: Resource) -> tuple[str, str]:
-    """The CTAs that store into each other's stages, as the rows of a cluster: TS releases at all of a column.
-
-    TS has CTAs in the order of their ranks, so those of the cluster must be these.
-    """
+def _peers(b: Builder, r: Resource) -> str:
+    """The CTAs that store into each other's stages: all of the cluster, which TS takes for a column of it."""
     axis = peers_axis(b, r.name)
     others = [a for a in b.kernel.launch.axes if a.cluster > 1 and a.name != axis]
     if axis is None or others:
         refuse(f"stores of `{r.name}` to a part of the cluster, in TS", r.span)
-    return peer_count(b, axis), "1"
+    return peer_count(b, axis)
 
 
 def _runs_ahead(walk: Walk, ring: str, side: Side) -> bool:
@@ -122,9 +200,9 @@ def lane_releases(b: Builder, resource: str) -> str | None:
     return empty_arrivals(b, resource, resource)
 
 
-def _warp_bytes(b: Builder, r: Resource, p: Pipeline) -> int:
-    """The bytes of one stage that one warp loads, where a leader announces those of all."""
-    warps = sum(
+def _warp_bytes(b: Builder, r: Resource, p: Pipeline, ctas: int) -> int:
+    """The bytes of one stage that one warp of one CTA loads, where a leader announces those of all."""
+    warps = ctas * sum(
         i.num_warps
         for t in b.kernel.tasks
         for i in t.instances
@@ -133,14 +211,14 @@ def _warp_bytes(b: Builder, r: Resource, p: Pipeline) -> int:
     total = b.derived.tx_bytes[r.name]
     if total % max(1, warps):
         refuse(f"{total} bytes by {warps} warps in TS", p.span, "TS wants every warp to load the same number of bytes")
-    return total // warps
+    return total // max(1, warps)
 
 
 def instances(b: Builder, walks: list[Walk], names: dict[str, str], class_names: dict[str, str]) -> list[Statement]:
     """The statements that make the resources of shared memory, groups last."""
     out = []
     for r in b.kernel.resources.values():
-        if r.name in names and r.pipeline is not None and r.kind != "work_queue":
+        if r.name in names and r.pipeline is not None:
             grouped = any(r.name in g.members for g in b.kernel.groups.values())
             barriers = [] if grouped else [f"barrier_ptr=held.{r.name}_barriers"]
             values = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from tsgen.derive.warps import WARPGROUP
+from tsgen.lower.budgets import call, in_warps, sharing
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement
@@ -13,6 +15,7 @@ from tsgen.model.kernel import Task, TaskInstance
 from tsgen.model.methods import QUEUE_STEPS
 from tsgen.model.steps import DomainLoop, StaticIf, TileLoop, calls, walk
 
+_BUDGET = "tasks of these warps run in one CTA of a cluster; their registers are set in all"
 _PADDING = "warps that fill up a warpgroup: setmaxnreg speaks to whole warpgroups"
 
 
@@ -57,7 +60,44 @@ def task_statements(
     if len(registers) > 1:
         refuse(f"different register counts in the instances of `{task.name}`", task.span)
     count = sum(i.num_warps for i in instances)
-    return _task(label, src, dst, instances[0].first_warp, count, registers.pop(), schedule, cls)
+    own = None if _pinned(b, task) else registers.pop()
+    cta = pinned_cta(b, task)
+    return _task(label, src, dst, instances[0].first_warp, count, own, schedule, cls, cta)
+
+
+def pinned_cta(b: Builder, task: Task) -> int | None:
+    """The one CTA of a cluster that performs a task."""
+    if task.cta == "leader" and b.cluster_ctas > 2:
+        refuse("the leaders of several pairs in a cluster, in TS", task.spans.get("cta", task.span))
+    if b.cluster_ctas == 1 or task.cta is None:
+        return None
+    return task.cta if isinstance(task.cta, int) else 0
+
+
+def _pinned(b: Builder, task: Task) -> tuple[Task, ...]:
+    """The tasks that share their warpgroups' registers with this one, if some of them run in one CTA alone.
+
+    TS sets registers in the tasks: there the warps of such a task would not do so in the other CTAs.
+    """
+    together = sharing(b, task)
+    return together if any(pinned_cta(b, t) is not None for t in together) else ()
+
+
+def shared_budgets(b: Builder) -> list[Statement]:
+    """The registers of warpgroups that TS does not set."""
+    out: dict[tuple[str, ...], Statement] = {}
+    for task in b.kernel.tasks:
+        group = _pinned(b, task)
+        text = call(b, task)
+        if group and text is not None:
+            warps = sorted(w for t in group for i in t.instances for w in i.warps)
+            last = min(warps[-1] - warps[-1] % WARPGROUP + WARPGROUP, b.derived.block_warps) - 1
+            condition = in_warps(b, warps[0] - warps[0] % WARPGROUP, last)
+            body = (Statement("ts/line", {"text": text}),)
+            out.setdefault(
+                tuple(t.name for t in group), Statement("blocks/if", {"condition": condition}, _BUDGET, body)
+            )
+    return list(out.values())
 
 
 def _task(
@@ -69,8 +109,9 @@ def _task(
     registers: int | None,
     schedule: str,
     cls: str | None = None,
+    cta: int | None = None,
 ) -> Statement:
-    """`cls` is the task's own class; None for TS's."""
+    """`cls` is the task's own class; None for TS's. `cta`: the only one of a cluster that runs it."""
     args = [
         *(["held=lambda: held"] if cls is not None else []),
         f'name="{label}"',
@@ -79,6 +120,7 @@ def _task(
         f"warp_idx={first}",
         f"num_warps={count}",
         *([f"num_registers={registers}"] if registers else []),
+        *([f"run_only_on_cta_id={cta}"] if cta is not None else []),
         f"schedule={schedule}",
     ]
     return Statement("ts/task", {"cls": cls or "Task", "args": args})
@@ -88,7 +130,7 @@ def padding_task(b: Builder, queue: str | None) -> tuple[Statement | None, list[
     """The schedule of padding warps, and a task for each run of them: all they do is their warpgroup's setmaxnreg."""
     tasks = []
     for task in b.kernel.tasks:
-        warps = sorted(b.derived.padding.get(task.name, ()))
+        warps = sorted(b.derived.padding.get(task.name, ())) if not _pinned(b, task) else []
         for _, run in groupby(enumerate(warps), lambda p: p[1] - p[0]):
             group = [w for _, w in run]
             registers = task.instances[0].num_registers

@@ -201,7 +201,8 @@ class Walk:
             case "pipeline" | "group":
                 return self._pipeline(c, note)
             case "queue":
-                return [Step(c.target, c.method, note)]
+                asks = c.method.startswith("try_") and self.b.kernel.resources[c.target].pipeline is not None
+                return [] if asks else [Step(c.target, c.method, note)]  # to ask for an answer right before it
             case "pdl":
                 return [Step("pdl_wait" if c.method == "wait_griddep" else "pdl_launch", c.method, note)]
             case "barrier":
@@ -258,7 +259,7 @@ class Walk:
         return [Step(c.target, c.method, note)]
 
     def _released_by_lanes(self, ring: str) -> bool:
-        return producer_kind(self.b, ring) in ("tma", "peer") and self.b.derived.arrivals[ring].empty_by != "thread"
+        return producer_kind(self.b, ring) in ("tma", "peer") and self.b.derived.arrivals[ring].empty_by == "warp"
 
     def _work(self, c: CallStep, note: str | None) -> WorkCall:
         s, b = self.s, self.b
@@ -287,6 +288,8 @@ class Walk:
 
     def _completion(self, c: CallStep) -> tuple[list[Statement], dict[str, str]]:
         """A completion step over the number of groups that may stay open, which the method takes as a parameter."""
+        if "n" not in c.args:
+            return _bare(steps.lower_call(self.s, c)), {}
         n = self.s.py(c.args["n"].expr)
         self.s.define(PENDING, PENDING.split()[0])
         args = {"n": Placed(Name(PENDING), c.args["n"].span)}
@@ -366,7 +369,7 @@ def _bare(statements: list[Statement]) -> list[Statement]:
 
 def _at_full_barrier(x: Statement) -> Statement:
     """Copies complete on the mbarrier that TS names."""
-    if x.template not in ("ops/tma_load", "ops/peer_store"):
+    if x.template not in ("ops/tma_load", "ops/peer_store", "ops/peer_rows"):
         return x
     return replace(x, values={**x.values, "barrier": "full_barrier(stage_info)"})
 

@@ -43,7 +43,7 @@ _TAKEN = frozenset(
     )
 )  # fmt: skip
 _METHOD_CALL = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.[A-Za-z_]\w*\(")
-_KINDS = {"smem": "Smem", "rmem": "Reg", "barrier": "Barrier", "work_queue": "Queue"}
+_KINDS = {"smem": "Smem", "tmem": "Tmem", "rmem": "Reg", "barrier": "Barrier", "work_queue": "Queue"}
 
 
 @dataclass
@@ -111,7 +111,8 @@ class Classes:
         else:
             r = kernel.resources[owner]
             name, note, barrier = f"{_KINDS[r.kind]}{_camel(owner)}", b.note(r.span.line, owner), r.kind == "barrier"
-            doc = {"smem": f"{owner} in shared memory.", "rmem": f"{owner}, in registers."}.get(r.kind, f"{owner}.")
+            memory = {"smem": "in shared memory", "tmem": "in tensor memory", "rmem": "in registers"}
+            doc = f"{owner} {memory[r.kind]}." if r.kind in memory else f"{owner}."
             doc = "TS's loop over tiles, in the order of the spec." if r.kind == "work_queue" else doc
             doc = f"The named barrier {owner}." if r.kind == "barrier" else doc
         return ResourceClass(owner, b.names.new(name), doc, note, barrier)
@@ -322,7 +323,7 @@ def _elements_set(statements: Iterable[Statement]) -> Iterator[str]:
         name = str(x.values.get("name", "")) if x.template == "setup/assign" else ""
         if "[" in name:
             yield name.split("[")[0]
-        if x.template == "ops/own_store":
+        if x.template in ("ops/own_store", "ops/own_rows"):
             yield str(x.values["field"])
         yield from _elements_set(x.body)
 
