@@ -118,9 +118,9 @@ def sm100_gemm_split_k_kernel(
     # sm100_gemm_split_k.yaml:34 resources
     partial_c_layout, ab_a_layout, ab_b_layout = smem_layouts(io)
     smem = SmemAllocator()
-    partial_c = smem.allocate_tensor(Float32, partial_c_layout, 128)
     ab_a = smem.allocate_tensor(io, ab_a_layout.outer, 1024, swizzle=ab_a_layout.inner)
     ab_b = smem.allocate_tensor(io, ab_b_layout.outer, 1024, swizzle=ab_b_layout.inner)
+    partial_c = smem.allocate_tensor(Float32, partial_c_layout, 128)
     ab_barriers = smem.allocate_array(Int64, 2 * STAGES, byte_alignment=8)
     acc_barriers = smem.allocate_array(Int64, 2 * 1, byte_alignment=8)
     partial_barriers = smem.allocate_array(Int64, 2 * 1, byte_alignment=8)

@@ -37,6 +37,7 @@ REASONS = {
     "drain": "TS waits at a producer's end for all stages of its rings; needed is that where a peer or an MMA releases",
     "threads": "TS releases what an MMA or a tile query has filled with every thread, CuTe with one lane of each warp",
     "last": "TS runs the last iteration of a loop with `last_iter` behind the loop: its steps are there twice",
+    "once": "a loop whose condition holds in its first iteration alone has that before it in CuTe",
     "parts": "a loop whose condition holds in its first iterations is two loops in CuTe: its steps are there twice",
 }
 SAID = {  # builds of tests/gpu/builds.py, and what tells their two forms apart
@@ -81,6 +82,7 @@ SAID = {  # builds of tests/gpu/builds.py, and what tells their two forms apart
     "sm100_gemm_split_k_4": "drain threads",
     "sm100_group_merge": "drain threads",
     "sm100_group_fork": "drain threads",
+    "sm100_attention": "drain threads once",
     "copy_sm100a": "",
     "copy_tma_sm100a": "drain",
     "copy_skip_tiles_sm100a": "",
@@ -111,7 +113,6 @@ REFUSED = {  # what is said of them, and what stands in the line that is pointed
     "gemm_pingpong": ("work_tile_loop with first or stride", "work_tile_loop: {queue: tiles, first: w, stride: 2}"),
     "interleave_warp_dense": ("lanes of `ring` for the warps of `store`", "interleave_stride"),
     "ring_registers": ("for the next iteration", "ring.try_acquire()"),
-    "sm100_attention": ("a pipeline for each of 2 resources", "q_tile:"),
     "attention_varlen": ("in a skippable block and outside of its domain_loop", "q_tile.wait()"),
 }
 FORMS: tuple[Form, ...] = ("cute", "ts")
@@ -195,14 +196,17 @@ def drained(kernel: Kernel) -> list[int]:
                 derived.arrivals[name].empty_by == "umma" or name in derived.pairs or p.type == "clc_fetch_async"
             )
             n = 0 if derived.peers.get(name, 1) > 1 or by_itself else n
+            each = kernel.resources[name].each
+            n *= each.count if each is not None and task.each is None else 1
             for instance in task.instances:
                 for w in instance.warps:
                     extra[w] += n
     return extra
 
 
-def folded(kernel: Kernel, profile: Profile, blocks: type[Guard] | type[When]) -> Profile:
-    """The profile with the steps of tasks that have such blocks in their loops counted once, wherever they stand."""
+def folded(kernel: Kernel, profile: Profile, blocks: type[Guard] | type[When], *, inside: bool = False) -> Profile:
+    """The profile with the steps of tasks that have such blocks in their loops counted once, wherever they stand;
+    `inside`: in as many loops."""
     warps = {
         w
         for t in kernel.tasks
@@ -214,7 +218,7 @@ def folded(kernel: Kernel, profile: Profile, blocks: type[Guard] | type[When]) -
 
     def once(p: Counter[Row]) -> Counter[Row]:
         inits = Counter({r: n for r, n in p.items() if r.key.startswith("mbarrier.init")})
-        return inits + Counter({replace(r, loops=r.loops if blocks is When else 0): 1 for r in p if r not in inits})
+        return inits + Counter({replace(r, loops=r.loops if inside else 0): 1 for r in p if r not in inits})
 
     return tuple(once(p) if w in warps else p for w, p in enumerate(profile))
 
@@ -236,10 +240,13 @@ def by_threads(kernel: Kernel, cute: Profile, ts: Profile) -> Profile:
     for task, instance in kernel.instances():
         steps = [x.step for x in unfolded(unfold(kernel, task, instance))]
         n = sum(isinstance(c, CallStep) and c.method == "release" and c.target in rings for c in steps)
+        split = any(isinstance(x, When) for x in walk(task.schedule.steps))  # then a step may be there twice
         for w in instance.warps:
-            for row in [r for r in cute[w] if r.key.startswith("mbarrier.arrive(") and r.one_lane]:
+            one_lane = [r for r in cute[w] if r.key.startswith("mbarrier.arrive(") and r.one_lane]
+            no_others = sum(cute[w][r] for r in one_lane) in ((n, 2 * n) if split else (n,))
+            for row in one_lane:
                 every = replace(row, one_lane=False)
-                moved(found[w], row, every, min(n, ts[w][every] - found[w][every]))
+                moved(found[w], row, every, cute[w][row] if no_others else min(n, ts[w][every] - found[w][every]))
             for row in [r for r in cute[w] if r.key == "bar.warp.sync"]:
                 moved(found[w], row, None, min(n, found[w][row] - ts[w][row]))
     return tuple(+p for p in found)
@@ -264,9 +271,9 @@ def differences(case: Case, compiled: dict[str, str], reasons: frozenset[str]) -
             a = by_threads(kernel, a, b)
         if "drain" in reasons:
             b = tuple(p - Counter({WAIT: n}) for p, n in zip(b, drained(kernel), strict=True))
-        for reason, blocks in (("last", Guard), ("parts", When)):
+        for reason, blocks, inside in (("last", Guard, False), ("once", When, False), ("parts", When, True)):
             if reason in reasons:
-                a, b = (folded(kernel, p, blocks) for p in (a, b))
+                a, b = (folded(kernel, p, blocks, inside=inside) for p in (a, b))
         for warp, (p, q) in enumerate(zip(a, b, strict=True)):
             yield from (f"{kernel.name} warp {warp}: {r}: {p[r]} in CuTe, {q[r]} in TS" for r in p | q if p[r] != q[r])
 

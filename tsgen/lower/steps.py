@@ -84,7 +84,7 @@ def _full_barrier(s: TaskState, c: CallStep, at: str) -> str:
     state = at.removesuffix(".index")
     if c.instance is None:
         return r.full_barrier(state) if at.endswith(".index") else f"{r.full} + {at}"
-    if not at.endswith(".index"):
+    if not at.endswith(".index") and r.stages != "1":
         refuse(f"`{c.text}` of one of several instances, away from its acquire", c.span)
     return r.full_barrier(state, s.py(c.instance))
 

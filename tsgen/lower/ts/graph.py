@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tsgen.lower.context import Builder
+from tsgen.lower.ts.program import base
 from tsgen.model.kernel import Kernel
 from tsgen.model.ops import accesses
 
@@ -38,8 +39,8 @@ def dependencies(b: Builder, uses: list[TaskUse], barriers: set[str]) -> dict[st
         for u in _upstream(kernel, d, present):
             if u in present and _backed(kernel, u, d, uses, barriers) and u not in out[d]:
                 out[d].append(u)
-    for d in [r for r in out if r in kernel.resources and kernel.resources[r].kind == "rmem"]:
-        for u in _read_by(kernel, d):
+    for d in [r for r in out if base(r) in kernel.resources and kernel.resources[base(r)].kind == "rmem"]:
+        for u in [x for r in _read_by(kernel, d) for x in _present(r, d, present)]:
             if u in present and _backed(kernel, u, d, uses, barriers) and u not in out[d]:
                 out[d].append(u)
     return out
@@ -49,15 +50,20 @@ def _upstream(kernel: Kernel, d: str, present: set[str], seen: frozenset[str] = 
     """The nearest resources upstream that TS sees."""
     out: list[str] = []
     for e in kernel.graph:
-        if e.downstream != d or e.upstream in seen:
+        if e.downstream != base(d) or e.upstream in seen:
             continue
         r = kernel.resources.get(e.upstream)
-        name = "pdl_wait" if r is not None and r.kind == "pdl" else e.upstream
-        if name in present:
-            out.append(name)
-        else:
-            out += _upstream(kernel, e.upstream, present, seen | {d})
+        found = _present("pdl_wait" if r is not None and r.kind == "pdl" else e.upstream, d, present)
+        out += found or _upstream(kernel, e.upstream, present, seen | {base(d)})
     return out
+
+
+def _present(name: str, d: str, present: set[str]) -> list[str]:
+    """The resources of TS that a resource is: of its instances the one with the index of `d`, if `d` has one."""
+    index = d[len(base(d)) :]
+    if index and f"{name}{index}" in present:
+        return [f"{name}{index}"]
+    return sorted(x for x in present if base(x) == name)
 
 
 def _backed(kernel: Kernel, u: str, d: str, uses: list[TaskUse], barriers: set[str]) -> bool:
@@ -80,17 +86,17 @@ def _backed(kernel: Kernel, u: str, d: str, uses: list[TaskUse], barriers: set[s
 
 
 def _plain(kernel: Kernel, r: str) -> bool:
-    return r not in kernel.resources or kernel.resources[r].pipeline is None
+    return base(r) not in kernel.resources or kernel.resources[base(r)].pipeline is None
 
 
 def _edge(kernel: Kernel, u: str, d: str) -> bool:
-    return any((e.upstream, e.downstream) == (u, d) for e in kernel.graph)
+    return any((e.upstream, e.downstream) == (base(u), base(d)) for e in kernel.graph)
 
 
 def _read_by(kernel: Kernel, resource: str) -> list[str]:
     """The resources that the works of a resource read, in the order of its works."""
     out: dict[str, None] = {}
-    for w in kernel.resources[resource].works.values():
+    for w in kernel.resources[base(resource)].works.values():
         for a in accesses(w):
             if a.mode == "read" and a.ref.resource not in (None, resource):
                 out[str(a.ref.resource)] = None

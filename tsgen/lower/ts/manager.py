@@ -10,7 +10,7 @@ from tsgen.lower.mentions import texts
 from tsgen.lower.program import Statement
 from tsgen.lower.queue import TileCoord, queue_of
 from tsgen.lower.ts.graph import TaskUse, dependencies
-from tsgen.lower.ts.program import HELD, Method, Step, WorkCall, every, line
+from tsgen.lower.ts.program import HELD, Method, Step, WorkCall, base, every, line, owners
 from tsgen.lower.ts.queue import queue_class
 from tsgen.lower.ts.rename import renamed, words
 from tsgen.lower.ts.resources import instances, lane_releases, speaks_to_itself
@@ -83,7 +83,12 @@ def _tasks(
         params = [classes.variable(r) for r in used]
         passed = [f"{classes.variable(group_of[r])}.{r}" if r in group_of else classes.variable(r) for r in used]
         note = b.note(task.schedule.span.line, f"schedule {task.schedule.name}")
-        schedules.append(Statement("ts/schedule", {"name": name, "resources": params}, note, tuple(f.body)))
+        tuples = [
+            line(f"{classes.variable(r)} = ({', '.join(classes.variable(x) for x in named)})")
+            for r, named in f.tuples.items()
+        ]
+        body = (*tuples, *f.body)
+        schedules.append(Statement("ts/schedule", {"name": name, "resources": params}, note, body))
         src, dst = ([classes.variable(r) for r in rs] for rs in (u.src(), u.dst()))
         call = f"{name}({', '.join(passed)})"
         tasks.append(task_statements(b, task, f.walk.instance, src, dst, call, label, classes.tasks.get(label)))
@@ -95,15 +100,16 @@ def _tasks(
 def _resources(kernel: Kernel, walks: list[Walk]) -> list[str]:
     """Every resource that a schedule mentions: PDL and queue first, then in the spec's order, then the rest."""
     seen = dict.fromkeys(
-        x.target if isinstance(x, Step) else x.owner
+        o
         for w in walks
         for x in every(w.items)
         if isinstance(x, Step | WorkCall)
+        for o in owners(x.target if isinstance(x, Step) else x.owner, x.instance)
     )
     for g in kernel.groups.values():
         seen |= dict.fromkeys([*g.members, g.name])
     order = [*_PDL, *kernel.resources, *kernel.tensors, *kernel.groups]
-    known = [n for n in order if n in seen]
+    known = [n for o in order for n in seen if base(n) == o]
     return known + [n for n in seen if n not in known]
 
 
@@ -111,7 +117,7 @@ def _order(walk: Walk) -> list[str]:
     out = []
     for x in every(walk.items):
         if isinstance(x, WorkCall):
-            out.append(x.owner)
+            out += owners(x.owner, x.instance)
         elif isinstance(x, Step) and x.target == "pdl_wait":
             out.append(x.target)
     return out
@@ -120,12 +126,12 @@ def _order(walk: Walk) -> list[str]:
 def _instances(b: Builder, walks: list[Walk], classes: Classes) -> list[Statement]:
     """The statements that make all resources."""
     rings = instances(b, walks, classes.names, {o: c.name for o, c in classes.made.items()})
-    ring_names = {str(x.values["label"]) for x in rings}
+    ring_names = {base(str(x.values["label"])) for x in rings}
     out = []
     for owner, variable in classes.names.items():
         if owner in _PDL:
             out.append(line(f'{variable} = {_PDL[owner]}(name="{variable}")'))
-        elif owner not in ring_names and owner in classes.made:
+        elif base(owner) not in ring_names and owner in classes.made:
             c = classes.made[owner]
             barrier = ", is_barrier=True" if c.barrier else ""
             text = f'{variable} = {c.name}(name="{variable}", held=lambda: held{barrier})'

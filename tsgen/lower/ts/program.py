@@ -19,6 +19,24 @@ def line(text: str) -> Statement:
     return Statement("ts/line", {"text": text})
 
 
+@dataclass(frozen=True)
+class Instance:
+    """One of a resource's instances with pipelines, each a resource of TS: its index as Python, and what it may be."""
+
+    index: str
+    covers: tuple[int, ...]
+
+
+def owners(resource: str, instance: Instance | None) -> list[str]:
+    """The resources of TS that stand for a resource, or for those of its instances that a step may be about."""
+    return [resource] if instance is None else [f"{resource}[{i}]" for i in instance.covers]
+
+
+def base(owner: str) -> str:
+    """The resource of the spec that a resource of TS stands for."""
+    return owner.split("[")[0]
+
+
 @dataclass
 class Step:
     """A pipeline, queue or PDL step: recorded as it is. `waits` are the rings that it opens for reading."""
@@ -27,6 +45,7 @@ class Step:
     method: str
     note: str | None
     waits: tuple[str, ...] = ()
+    instance: Instance | None = None
 
 
 @dataclass
@@ -55,6 +74,7 @@ class WorkCall:
     statics: dict[str, str] = field(default_factory=dict)
     loop: str | None = None
     about: str = ""  # the work's own line in the spec
+    instance: Instance | None = None
 
 
 @dataclass

@@ -13,6 +13,7 @@ from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import cluster_size
 from tsgen.lower.rings import CLUSTERED, creation, empty_arrivals, producer_kind, stage_bytes
+from tsgen.lower.ts.program import base
 from tsgen.lower.ts.tasks import pinned_cta
 from tsgen.lower.ts.walk import Walk
 from tsgen.model.kernel import Pipeline, Resource
@@ -218,16 +219,20 @@ def instances(b: Builder, walks: list[Walk], names: dict[str, str], class_names:
     """The statements that make the resources of shared memory, groups last."""
     out = []
     for r in b.kernel.resources.values():
-        if r.name in names and r.pipeline is not None:
+        for owner in [n for n in names if base(n) == r.name] if r.pipeline is not None else []:
+            assert r.pipeline is not None
+            if owner == r.name and r.each is not None:
+                continue  # all instances in turn, in a schedule
             grouped = any(r.name in g.members for g in b.kernel.groups.values())
-            barriers = [] if grouped else [f"barrier_ptr=held.{r.name}_barriers"]
+            at = "" if owner == r.name else f" + {2 * r.pipeline.num_stages * int(owner[len(r.name) + 1 : -1])}"
+            barriers = [] if grouped else [f"barrier_ptr=held.{r.name}_barriers{at}"]
             values = {
-                "name": names[r.name],
-                "label": r.name,
+                "name": names[owner],
+                "label": owner,
                 "cls": class_names.get(r.name, "Resource"),
                 "config": [*config(b, r, walks), *barriers],
             }
-            note = b.note(r.pipeline.span.line, f"{r.name}: {r.pipeline.type}")
+            note = b.note(r.pipeline.span.line, f"{owner}: {r.pipeline.type}")
             out.append(Statement("ts/instance", values, note))
     for g in b.kernel.groups.values():
         if g.name in names:

@@ -39,6 +39,8 @@ def per_instance(b: Builder, task: Task) -> list[TaskInstance | None]:
         apart = apart or any(each.var in names(e) for e in exprs)
     for c in calls(task.schedule.steps):
         r = b.kernel.resources.get(c.target)
+        if r is not None and r.pipeline is not None and c.instance is not None:
+            apart = apart or each.var in names(c.instance)
         if r is not None and r.pipeline is not None and c.method == "commit":
             apart = apart or "task_warp_leader" in (r.pipeline.producer_signaling or "")
     return list(instances) if apart else [None]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tsgen.lower import tmem
 from tsgen.lower.budgets import in_warps
 from tsgen.lower.context import Builder, TaskState
-from tsgen.lower.program import Statement, assign
+from tsgen.lower.program import Statement
 from tsgen.lower.ts.walk import Walk
 
 
@@ -19,7 +19,8 @@ def around(b: Builder, walks: list[Walk]) -> tuple[list[Statement], list[Stateme
     before = [x for s in states.values() for x in _in_its_warps(b, s, tmem.enter(s))]
     after = [x for s in states.values() for x in _in_its_warps(b, s, tmem.leave(s))]
     # a value of every thread: only those that have passed the barrier use it
-    return [*before, assign("tmem", "cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)")], after
+    address = next(x for s in states.values() for x in tmem.enter(s) if x.values.get("name") == "tmem")
+    return [*before, address], after
 
 
 def _in_its_warps(b: Builder, s: TaskState, statements: list[Statement]) -> list[Statement]:

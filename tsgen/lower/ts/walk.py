@@ -7,6 +7,7 @@ from dataclasses import replace
 from tsgen.lower import steps
 from tsgen.lower.context import DSL_TYPES, Builder, TaskState
 from tsgen.lower.errors import refuse
+from tsgen.lower.instances import is_for_all
 from tsgen.lower.mma import ref_of
 from tsgen.lower.pipelines import is_asked, touches_generically
 from tsgen.lower.positions import group_of, side_of
@@ -18,7 +19,20 @@ from tsgen.lower.rings import producer_kind
 from tsgen.lower.task import task_state
 from tsgen.lower.tokens import ScalarToken, Token
 from tsgen.lower.tries import late
-from tsgen.lower.ts.program import GET_DOMAIN, KEY, OWN_STAGE, SKIP_IF, Block, Item, Result, Step, WorkCall, every, line
+from tsgen.lower.ts.program import (
+    GET_DOMAIN,
+    KEY,
+    OWN_STAGE,
+    SKIP_IF,
+    Block,
+    Instance,
+    Item,
+    Result,
+    Step,
+    WorkCall,
+    every,
+    line,
+)
 from tsgen.lower.ts.rename import renamed
 from tsgen.model.algebra import NotConstant, canonical, evaluate, is_constant, substitute
 from tsgen.model.expr import Binary, Const, Expr, Name, Placed, names
@@ -67,8 +81,12 @@ class Walk:
         self.dtypes: dict[str, str | None] = {}  # of the tokens so far
         self.held: set[str] = set()  # names of the task's start
         for r in b.kernel.resources.values():
-            if r.pipeline is not None:
+            if r.pipeline is None:
+                continue
+            if r.each is None:
                 self.stage_names[r.name] = self.s.names.new(f"{r.name}_stage")
+            elif r.pipeline.num_stages > 1:
+                refuse(f"{r.pipeline.num_stages} stages for each of {r.each.count} resources, in TS", r.pipeline.span)
         tree = task.schedule.steps
         self.items = self.steps(tree if queue_of(b) is not None else self._with_loop(tree))
 
@@ -202,7 +220,7 @@ class Walk:
                 return self._pipeline(c, note)
             case "queue":
                 asks = c.method.startswith("try_") and self.b.kernel.resources[c.target].pipeline is not None
-                return [] if asks else [Step(c.target, c.method, note)]  # to ask for an answer right before it
+                return [] if asks else [Step(c.target, c.method, note)]  # a try right before its wait
             case "pdl":
                 return [Step("pdl_wait" if c.method == "wait_griddep" else "pdl_launch", c.method, note)]
             case "barrier":
@@ -243,9 +261,23 @@ class Walk:
         by_lanes = c.method == "release" and all(self._released_by_lanes(m) for m in members)
         if by_lanes and (group_of(b, members[0]) is not None or touches_generically(self.s, c.target)):
             why = "every lane has read before one lane releases"
-            out.append(WorkCall(members[0], "sync_warp", "consumer", True, [line("cute.arch.sync_warp()")], why))
-        opened = tuple(members) if c.method == "wait" else ()
-        return [*out, Step(c.target, c.method, note, opened)]
+            sync = [line("cute.arch.sync_warp()")]
+            out.append(WorkCall(members[0], "sync_warp", "consumer", True, sync, why, instance=self._instance(c)))
+        opened = tuple(m for m in members if m in self.stage_names) if c.method == "wait" else ()
+        return [*out, Step(c.target, c.method, note, opened, self._instance(c))]
+
+    def _instance(self, c: CallStep) -> Instance | None:
+        """Which of a resource's instances a step is about, where TS has a resource for each."""
+        r = self.b.kernel.resources.get(c.target)
+        if r is None or r.each is None or r.pipeline is None or c.instance is None:
+            return None
+        e = self._of_instance(c.instance)
+        value = canonical(e, self.s.scope.env).value
+        if value is not None:
+            return Instance(str(value), (int(value),))
+        if not is_for_all(self.task.schedule.steps, e, r.each.count):
+            refuse(f"the instance that `{c.text}` is about, in TS", c.span)
+        return Instance(self.s.py(e), tuple(range(r.each.count)))
 
     def _try(self, c: CallStep, note: str | None) -> list[Item]:
         if not is_asked(self.s, c):
@@ -276,7 +308,8 @@ class Walk:
             results[token.name] = Result(dtype, f"{_BOOLEAN}({token.name})" if boolean else token.name)
         auxiliary = w.auxiliary or not self.in_tiles
         about = b.note(w.span.line, f"{w.owner}.{w.name}")
-        return WorkCall(w.owner, w.name, w.role, auxiliary, done, note, results, statics, self.loop, about)
+        instance = self._instance(c)
+        return WorkCall(w.owner, w.name, w.role, auxiliary, done, note, results, statics, self.loop, about, instance)
 
     def _dtype(self, w: Work, name: str, token: Token) -> str | None:
         """The type of a result that TS carries from call to call; None for tiles and for what a body returns."""
@@ -314,6 +347,9 @@ class Walk:
         for ring, name in self.stage_names.items():
             text = OWN_STAGE if ring == w.owner else name
             self.s.stages[(ring, "consumer")] = self.s.stages[(ring, "producer")] = text
+        for r in self.b.kernel.resources.values():
+            if r.pipeline is not None and r.each is not None:  # the only stage
+                self.s.stages[(r.name, "consumer")] = self.s.stages[(r.name, "producer")] = "0"
 
     def code(self) -> list[Statement]:
         """All that the methods and the schedule say."""

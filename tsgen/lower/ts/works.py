@@ -20,14 +20,17 @@ from tsgen.lower.ts.program import (
     OWN_STAGE,
     SKIP_IF,
     Block,
+    Instance,
     Item,
     Method,
     Result,
     Step,
     Variable,
     WorkCall,
+    base,
     every,
     line,
+    owners,
 )
 from tsgen.lower.ts.rename import renamed, words
 from tsgen.lower.ts.walk import CONDITIONS, Walk
@@ -82,7 +85,7 @@ class Classes:
     def variable(self, owner: str) -> str:
         """What schedules and the manager call a resource."""
         if owner not in self.names:
-            self.names[owner] = self.namer.new(owner.removeprefix("engine "))
+            self.names[owner] = self.namer.new(owner.removeprefix("engine ").replace("[", "").replace("]", ""))
         return self.names[owner]
 
     def task(self, label: str) -> str:
@@ -92,6 +95,7 @@ class Classes:
         return self.tasks[label]
 
     def of(self, owner: str) -> ResourceClass:
+        owner = base(owner)
         if owner not in self.made:
             self.made[owner] = self._make(owner)
         return self.made[owner]
@@ -133,6 +137,7 @@ class Finish:
         self.fors: list[str] = []
         self.uses: dict[str, set[str]] = {}  # resource -> sides
         self.recorded_on: dict[str, None] = {}  # resources and groups that the schedule mentions
+        self.tuples: dict[str, list[str]] = {}  # resources of which it mentions all instances in turn
         calls = [x for x in every(walk.items) if isinstance(x, WorkCall)]
         self.mentioned = [(c, _mentioned(c)) for c in calls]
         self.needed = {
@@ -146,23 +151,35 @@ class Finish:
         self.body = self.items(walk.items)
 
     def recorded(
-        self, owner: str, method: str, passed: Mapping[str, str], results: tuple[str, ...], note: str | None
+        self,
+        owner: str,
+        instance: Instance | None,
+        method: str,
+        passed: Mapping[str, str],
+        results: tuple[str, ...],
+        note: str | None,
     ) -> Statement:
         """A step of the schedule function."""
-        self.recorded_on[owner] = None
-        target, args = self.classes.variable(owner), [f"{p}={v}" for p, v in passed.items()]
+        named = owners(owner, instance)
+        self.recorded_on.update(dict.fromkeys(named))
+        args = [f"{p}={v}" for p, v in passed.items()]
+        target = self.classes.variable(named[0])
+        if instance is not None and len(named) > 1:
+            self.tuples[owner] = named
+            target = f"{self.classes.variable(owner)}[{instance.index}]"
         return Statement("ts/call", {"target": target, "method": method, "args": args, "results": results}, note)
 
-    def used(self, owner: str, side: str) -> None:
-        self.uses.setdefault(owner, set()).add(side)
+    def used(self, owner: str, instance: Instance | None, side: str) -> None:
+        for x in owners(owner, instance):
+            self.uses.setdefault(x, set()).add(side)
 
     def items(self, items: Iterable[Item]) -> list[Statement]:
         out: list[Statement] = []
         for x in items:
             match x:
                 case Step():
-                    self.used(x.target, self.walk.side_of_step(x))
-                    out.append(self.recorded(x.target, x.method, {}, (), x.note))
+                    self.used(x.target, x.instance, self.walk.side_of_step(x))
+                    out.append(self.recorded(x.target, x.instance, x.method, {}, (), x.note))
                     out += [self.stage(r) for r in x.waits if r in self.needed]
                 case WorkCall():
                     seen = _mentioned(x)
@@ -197,7 +214,7 @@ class Finish:
     def call(self, c: WorkCall) -> Statement:
         """The step that calls a work, whose method is added to the owner's class."""
         owner = self.classes.of(c.owner)
-        self.used(c.owner, c.side)
+        self.used(c.owner, c.instance, c.side)
         seen = _mentioned(c)
         passed = self._passed(c, seen)
         names = {n: t for n, t in self.kernel_names.items() if n not in passed}
@@ -212,7 +229,7 @@ class Finish:
         params = tuple(f"{p}: {a}" if a else p for p, (_, a) in passed.items())
         method = owner.add(c.wish, Method("", c.side, c.auxiliary, params, tuple(returned), tuple(body), c.about))
         results = tuple(n for n in c.results if n in self.variables and self.variables[n][1] in returned)
-        return self.recorded(c.owner, method.name, {p: v for p, (v, _) in passed.items()}, results, c.note)
+        return self.recorded(c.owner, c.instance, method.name, {p: v for p, (v, _) in passed.items()}, results, c.note)
 
     def _passed(self, c: WorkCall, seen: set[str]) -> dict[str, tuple[str, str]]:
         """The method's parameters: what the schedule passes, and their annotations."""
