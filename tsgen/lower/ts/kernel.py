@@ -35,9 +35,6 @@ def _kernel(b: Builder, base: dict[str, str], extents: dict[str, str]) -> tuple[
     coord = tile_coord(b, queue, extents) if queue is not None else None
     if coord is not None and len(coord.axes) > 3:
         refuse("more than three axes of tiles in TS", b.kernel.launch.span, "TS counts tiles in three dimensions")
-    for r in b.kernel.resources.values():
-        if r.pipeline is not None and r.each is not None:
-            refuse(f"a pipeline for each of {r.each.count} resources, in TS", r.span, "TS has each of them by itself")
     pipes = [replace(p, template="setup/pipeline") for p in creations(b)]
     walks = []
     for task in b.kernel.tasks:
