@@ -56,6 +56,18 @@ def test_a_finding_of_some_variants_names_them(gemm: Path) -> None:
     assert tsgen("check", gemm, "--variant", "f16").returncode == 0
 
 
+def test_a_variant_is_checked_even_if_the_default_is_broken(gemm: Path) -> None:
+    edit(gemm, "stages: {value: 4,", "stages: {value: 1 // 0,")
+    edit(
+        gemm,
+        "  narrow: {tile_n: 128, stages: 6, cluster_m: 1}",
+        "  narrow: {tile_n: 128, stages: 6, cluster_m: 1}\n  deep: {stages: 60}",
+    )
+    assert tsgen("check", gemm).returncode == 1
+    assert tsgen("check", gemm, "--variant", "narrow").returncode == 0
+    assert "TS600" in tsgen("check", gemm, "--variant", "deep").stdout
+
+
 def test_a_finding_of_all_variants_is_printed_once(gemm: Path) -> None:
     edit(gemm, "- ab.commit()", "- ab.comit()")
     lines = tsgen("check", gemm, "--format", "concise").stdout.splitlines()

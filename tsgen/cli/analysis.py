@@ -19,6 +19,7 @@ from tsgen.spec import Result, load_document, resolve, variants_of
 from tsgen.spec.load import Document
 from tsgen.spec.node import MapNode, Node, plain
 from tsgen.verify import Report, Seen, verify
+from tsgen.verify.chains import verify_chain
 
 
 @frozen
@@ -56,6 +57,7 @@ def analyse(path: str, selection: Selection, *, prove: bool = True) -> Analysis:
             kernels = tuple((k, derive(k)) for k in result.program.kernels)
             reports = [verify(k, d, seen) for k, d in kernels] if prove else []
             diagnostics += [d for r in reports for d in r.diagnostics]
+            diagnostics += verify_chain(result.program.kernels) if prove else []
             proofs += reports
             cases.append(Case(label, suffix, target, result.program, kernels))
         found[label] = tuple(diagnostics)
@@ -67,16 +69,23 @@ def analyse(path: str, selection: Selection, *, prove: bool = True) -> Analysis:
 def _results(document: Document, selection: Selection) -> Iterator[tuple[str, str, str, Result]]:
     """One resolution for each variant and target: label, suffix of file names, target.
 
-    A variant that changes nothing is the default under its name.
+    A variant that changes nothing is the default under its name. Where variants are asked for by name it does not
+    matter whether the default can be resolved.
     """
     _refuse_unknown(document, selection)
     base = resolve(document, sets=selection.sets, target=selection.target)
-    if base.program is None:
-        yield "default", "", "", base
-        return
-    declared = {name: values for k in base.program.kernels for name, values in k.variants.items()}
-    first = base.program.kernels[0]
-    default = next((n for n, values in declared.items() if _changes_nothing(base.program, values)), "default")
+    known = base.program
+    if known is None:
+        sets, target = selection.sets, selection.target
+        asked = {n: resolve(document, variant=n, sets=sets, target=target) for n in selection.variants}
+        known = next((r.program for r in asked.values() if r.program is not None), None)
+        if known is None:
+            yield from ((n, f"_{n}", "", r) for n, r in asked.items()) if asked else [("default", "", "", base)]
+            return
+    declared = {name: values for k in known.kernels for name, values in k.variants.items()}
+    first = known.kernels[0]
+    nothing = (n for n, values in declared.items() if _changes_nothing(known, values))
+    default = next(nothing, "default") if base.program is not None else "default"
     wanted = selection.variants or ((default,) if selection.single else tuple(dict.fromkeys([default, *declared])))
     targets = (first.target,) if selection.single or selection.target else first.targets
     for target in targets:

@@ -44,7 +44,7 @@ class Builder:
             self._agents(task, instance)
 
     def _coupled(self) -> bool:
-        """Whether CTAs of a cluster signal each other; else one stands for all."""
+        """Whether CTAs of a cluster signal each other, or differ in their tasks; else one stands for all."""
         if cluster_size(self.kernel) == 1:
             return False
         pipelines = [r.pipeline.type for r in self.kernel.resources.values() if r.pipeline is not None]
@@ -53,6 +53,7 @@ class Builder:
             or bool(self.uses.pair)
             or "clc_fetch_async" in pipelines
             or "peer_async" in pipelines
+            or any(t.cta is not None for t in self.kernel.tasks)
         )
 
     def _silent(self) -> set[str]:

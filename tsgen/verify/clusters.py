@@ -92,6 +92,21 @@ def pair_leader(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Findin
                 break
 
 
+@check("TS715", "leader-without-pairs")
+def leader_without_pairs(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A task runs in the leaders of pairs, and the kernel has no pairs.
+
+    `cta: leader` means the first CTA of each two that an MMA with `cta_group: 2` spans.
+    """
+    for task in kernel.tasks:
+        if task.cta == "leader" and not uses.pair:
+            yield Finding(
+                f"`{task.name}` runs in the leader of each pair, but no MMA of the kernel spans two CTAs",
+                task.spans.get("cta", task.span),
+                "write the rank of a CTA (`cta: 0`), or leave `cta` out",
+            )
+
+
 @check("TS713", "slow-multicast", "warning")
 def slow_multicast(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A box is loaded into several CTAs on a target whose TMA cannot do that at the price of one.
@@ -130,5 +145,5 @@ def peer_range(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding
 
 
 # cannot run, or would stumble
-CAUSES = (clusters_too_large, launch_without_wait, pair_in_cluster, pair_leader, peer_range)
+CAUSES = (clusters_too_large, launch_without_wait, pair_in_cluster, pair_leader, leader_without_pairs, peer_range)
 CHECKS = (slow_multicast,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
-from tsgen.derive.uses import Uses
+from tsgen.derive.uses import Uses, cluster_size
 from tsgen.diagnostics import Finding, Related, check
 from tsgen.model.kernel import Kernel, Task
 from tsgen.model.methods import QUEUE_STEPS
@@ -120,8 +120,8 @@ def _loop_of(steps: tuple[Step, ...]) -> TileLoop | None:
 def scheduler_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A queue is not asked for tiles by exactly one task.
 
-    With `clc_dynamic` one task, in one CTA of the cluster, does `acquire fetch_work_tile commit` for all; a static
-    queue needs no asking.
+    With `clc_dynamic` one task, in the first CTA of the cluster, does `acquire fetch_work_tile commit` for all CTAs:
+    releases arrive at the barriers of that one, and no other could wait for them. A static queue needs no asking.
     """
     for resource in kernel.resources.values():
         if resource.queue is None:
@@ -141,13 +141,18 @@ def scheduler_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fin
                 span,
                 None if asking else "add a task that does `acquire`, `fetch_work_tile`, `commit` on it",
             )
-        elif asking and not isinstance(asking[0][0].cta, int) and _clustered(kernel):
+        elif asking and _clustered(kernel) and not _first_cta_only(kernel, uses, asking[0][0]):
             task = asking[0][0]
+            where = "every CTA" if task.cta is None else "each leader" if task.cta == "leader" else f"CTA {task.cta}"
             yield Finding(
-                f"`{task.name}` asks for tiles in every CTA of the cluster; expected `cta: 0`",
+                f"`{task.name}` asks for tiles in {where} of the cluster; expected `cta: 0`",
                 task.span,
                 "write `cta: 0`: one answer goes to all CTAs",
             )
+
+
+def _first_cta_only(kernel: Kernel, uses: Uses, task: Task) -> bool:
+    return task.cta == 0 or (task.cta == "leader" and bool(uses.pair) and cluster_size(kernel) == 2)
 
 
 def _clustered(kernel: Kernel) -> bool:

@@ -169,3 +169,12 @@ def test_a_kernel_that_no_sm_can_hold_is_not_run(tmp_path: Path, name: str, edit
     report = verify(k, derive(k))
     assert code in {d.code for d in report.diagnostics}
     assert report.proof.states == 0 and not report.proof.complete
+
+
+@pytest.mark.parametrize(("cta", "where"), [("1", "CTA 1"), ("leader", None), ("0", None)])
+def test_tiles_are_asked_for_in_the_first_cta(tmp_path: Path, cta: str, where: str | None) -> None:
+    """Releases of the answers arrive there. The leader of the cluster's only pair is that CTA."""
+    k = kernel(tmp_path, "sm100_gemm_persistent", (", cta: 0}", f", cta: {cta}}}"))
+    found = [d.message for d in verify(k, derive(k)).diagnostics]
+    expected = f"`schedule_tiles` asks for tiles in {where} of the cluster; expected `cta: 0`"
+    assert found == ([] if where is None else [expected])
