@@ -32,8 +32,10 @@ def test_the_simulator_agrees(built: Built, report: Callable[[str], None]) -> No
         given: dict[str, object] = {}
         for name, value in inputs(problem, NumpyArrays(seed), seed).items():
             t = problem.tensors.get(name)
-            scalar = t is None or not t.shape
-            given[name] = value if scalar else torch.tensor(value).to("cuda").to(xp.dtype(t.dtype))
+            if t is None or not t.shape:
+                given[name] = value
+            else:
+                given[name] = torch.empty(t.shape, dtype=xp.dtype(t.dtype), device="cuda").copy_(torch.tensor(value))
         for name in outcome.outputs:
             t = problem.tensors[name]
             given[name] = torch.full(t.shape, -77, dtype=xp.dtype(t.dtype), device="cuda")

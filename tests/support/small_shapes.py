@@ -28,6 +28,7 @@ SMALL_SHAPES: dict[str, list[str]] = {  # edges, more trips than stages, several
     "sm100_gemm": ["L=2,M=136,N=264,K=328"],
     "sm100_gemm_persistent": ["L=2,M=264,N=328,K=72"],
     "sm100_gemm_nvfp4": ["M=256,N=256,K=768"],
+    "sm100_gemm_fp8": ["L=2,M=136,N=264,K=656"],
     "sm100_gemm_split_k": ["M=136,N=72,K=1304"],
     "sm100_group_fork": ["M=136,N=136,K=456"],
     "sm100_group_merge": ["M=136,N=136,K=456"],

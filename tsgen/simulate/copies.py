@@ -154,7 +154,7 @@ def tma_store(act: Act) -> None:
     nbytes = _nbytes(cell, all_of(at))
 
     def write() -> None:
-        tensor.write(taken, staged[0].reshape(shape_of(taken)), None, str(reduce))
+        tensor.write(taken, staged[0].reshape(shape_of(taken)), act.site, None, str(reduce))
 
     written = Operation(w.scheduler, "bulk store", w.cta, act.site, write, signal=w.progress, size=nbytes)
 

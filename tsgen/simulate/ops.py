@@ -76,13 +76,15 @@ def store(act: Act) -> None:
             mask = True if where is None else where
             if act.w.active is not None:
                 mask = np.logical_and(mask, act.w.active)  # type: ignore[call-overload]
-            tensor.scatter([_element(a) for a in at], value, mask)
+            tensor.scatter([_element(a) for a in at], value, act.site, mask)
             return
         picks = stored_picks(act, at)
         taken = parts(at, picks)
         shape = shape_of(taken)
         act.tensors += int(np.prod(shape)) * DTYPES[tensor.dtype].bits / 8
-        tensor.write(taken, fitted(value, picks, shape), None if where is None else fitted(where, picks, shape))
+        tensor.write(
+            taken, fitted(value, picks, shape), act.site, None if where is None else fitted(where, picks, shape)
+        )
         return
     cell, at = act.cell(to, write=True)
     if is_element(at):

@@ -47,6 +47,12 @@ class Site:
         return ", ".join(parts)
 
     @property
+    def place(self) -> tuple[int, int, int]:
+        """The grid, the tile and the CTA that the step is of."""
+        w = self.warp
+        return id(w.grid), w.cluster.index if self.tile is None else self.tile, w.cta
+
+    @property
     def what(self) -> str:
         """The step with a place for whose it is."""
         trip = "" if self.trip is None else f", trip {self.trip}"
