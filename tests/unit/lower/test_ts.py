@@ -20,6 +20,13 @@ MODULES = [
     ("specs/group_merge.yaml", None),
     ("specs/pdl_chain.yaml", None),
     ("specs/attention.yaml", "causal"),
+    ("specs/attention.yaml", "varlen"),
+    ("specs/interleave_domain.yaml", None),
+    ("specs/rmsnorm.yaml", "n65536"),
+    ("specs/sm100_gemm_persistent.yaml", "quad"),
+    ("specs/sm100_gemm_split_k.yaml", None),
+    ("specs/sm100_group_merge.yaml", None),
+    ("specs/sm100_attention.yaml", None),
 ]
 ALLOWED = {"cutlass", "cuda", "dataclasses", "functools", "math", "operator", "torch", "typing"}
 TWICE = "    - row.try_wait()\n    - row.wait()\n    - row.wait()\n    - u"
@@ -30,9 +37,9 @@ def ts(tmp_path: Path, source: str, *edits: tuple[str, str], variant: str | None
     return emit(p, [derive(k) for k in p.kernels], "ts")
 
 
-def refusal(tmp_path: Path, source: str, *edits: tuple[str, str]) -> str:
+def refusal(tmp_path: Path, source: str, *edits: tuple[str, str], variant: str | None = None) -> str:
     with pytest.raises(Unsupported) as refused:
-        ts(tmp_path, source, *edits)
+        ts(tmp_path, source, *edits, variant=variant)
     return refused.value.diagnostic.message
 
 
@@ -114,3 +121,37 @@ def test_a_blocking_step_without_its_try(tmp_path: Path) -> None:
 
 def test_a_try_for_the_next_iteration(tmp_path: Path) -> None:
     assert "for the next iteration, in TS" in refusal(tmp_path, "tests/kernels/ring_registers.yaml")
+
+
+def test_tiles_that_are_skipped_whole_are_left_out_by_the_queue(tmp_path: Path) -> None:
+    """TS's code does not compile with pipeline steps in what is skipped; where all is, it need not know of it."""
+    text = ts(tmp_path, "specs/attention.yaml", variant="varlen")
+    assert "skippable()" not in text and "while skipped:" in text
+    assert "skippable()" in ts(tmp_path, "specs/copy_skip_tiles.yaml")  # no pipeline: TS says it
+    first = "        - skippable: {}\n          steps:\n            - acc.reset()\n"
+    before = "        - acc.reset()\n        - skippable: {}\n          steps:\n"
+    message = refusal(tmp_path, "specs/attention.yaml", (first, before), variant="varlen")
+    assert "in a skippable block and outside of its domain_loop, in TS" in message
+
+
+def test_a_resource_for_each_instance_of_a_ring(tmp_path: Path) -> None:
+    text = ts(tmp_path, "specs/sm100_attention.yaml")
+    assert "q_tile = (q_tile0, q_tile1)" in text and "q_tile[w].acquire()" in text and "s0.wait()" in text
+    graph = text.split("upstream = {")[1].split("return")[0]
+    assert "p0: [s0]" in graph and "p1: [s1]" in graph and "acc0: [p0, v_ring, stats0, acc0]" in graph
+    message = refusal(tmp_path, "tests/kernels/umma_umma.yaml")
+    assert "3 stages for each of 2 resources, in TS" in message
+
+
+def test_a_task_for_each_leader_of_a_cluster(tmp_path: Path) -> None:
+    text = ts(tmp_path, "specs/sm100_gemm_persistent.yaml", variant="quad")
+    assert re.findall(r"run_only_on_cta_id=(\d)", text) == ["0", "2", "0"]
+    assert text.count("cta_layout_vmnk=(2, 1, CLUSTER_N, 1)") == 3
+    assert "num_registers=48" not in text and text.count("setmaxregister_decrease(48)") == 1
+
+
+def test_registers_at_launch_are_told_where_ts_does_not_find_them(tmp_path: Path) -> None:
+    """It counts with one CTA on a multiprocessor; rmsnorm has four of 8 warps there, or one."""
+    told = re.compile(r"task\.default_num_registers = (\d+)")
+    assert told.findall(ts(tmp_path, "specs/rmsnorm.yaml")) == ["64"]
+    assert told.findall(ts(tmp_path, "specs/rmsnorm.yaml", variant="n65536")) == []

@@ -16,6 +16,7 @@ from tsgen.lower.queue import TileCoord, queue_of, tile_coord
 from tsgen.lower.rings import creations
 from tsgen.lower.setup import by_task, lower_setup, values_of
 from tsgen.lower.task import indices
+from tsgen.lower.tmem_works import cta_group
 from tsgen.lower.ts.manager import manager_function
 from tsgen.lower.ts.program import line
 from tsgen.lower.ts.rename import given, renamed
@@ -44,6 +45,8 @@ def _kernel(b: Builder, base: dict[str, str], extents: dict[str, str]) -> tuple[
     enter, leave = around(b, walks)
     lets = [] if coord is not None else _tile_lets(b, walks)
     code = [x for w in walks for x in w.code()] + [*enter, *leave, *shared_budgets(b)]
+    if leave and cta_group(b.kernel) == 2:
+        code.append(line("cta_rank"))
     if coord is not None:
         code += [line(coord.call or ""), line("cluster" if coord.fetched else coord.loop("0", "1"))]
     setup = lower_setup(b, pipes, [tuple(code), (*shared, *lets)], used, extents, coord, [])

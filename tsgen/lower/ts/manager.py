@@ -14,7 +14,7 @@ from tsgen.lower.ts.program import HELD, Method, Step, WorkCall, base, every, li
 from tsgen.lower.ts.queue import queue_class
 from tsgen.lower.ts.rename import renamed, words
 from tsgen.lower.ts.resources import instances, lane_releases, speaks_to_itself
-from tsgen.lower.ts.tasks import padding_task, task_statements
+from tsgen.lower.ts.tasks import padding_task, pinned_ctas, task_statements
 from tsgen.lower.ts.walk import Walk
 from tsgen.lower.ts.works import Classes, Finish, tile_values
 from tsgen.model.kernel import Kernel
@@ -48,7 +48,7 @@ def manager_function(
         "kernel": b.kernel.name,
         "parts": [*_instances(b, walks, classes), *schedules],
         "tasks": tasks,
-        "launch_registers": b.derived.launch_registers if b.kernel.launch.min_blocks > 1 else None,
+        "launch_registers": _launch_registers(b),
         "graph": [(classes.variable(d), [classes.variable(x) for x in ups]) for d, ups in upstream.items()],
     }
     held = {n: f"{HELD}.{n}" for n in kernel_names}
@@ -58,6 +58,13 @@ def manager_function(
     read = dict.fromkeys(m for s in functions for t in texts(s) for m in _HELD.findall(t))
     left = {n for f in finished for n in f.held}
     return str(values["name"]), [n for n in read if n not in left]
+
+
+def _launch_registers(b: Builder) -> int | None:
+    """The registers at launch, where TS does not find them: it counts with one CTA on a multiprocessor, and warps twice
+    that are a task's in one CTA of a cluster and another's in the next."""
+    several = any(len(pinned_ctas(b, t)) > 1 for t in b.kernel.tasks)
+    return b.derived.launch_registers if b.kernel.launch.min_blocks > 1 or several else None
 
 
 def _of_members(kernel: Kernel, uses: dict[str, set[str]]) -> dict[str, set[str]]:
@@ -91,7 +98,7 @@ def _tasks(
         schedules.append(Statement("ts/schedule", {"name": name, "resources": params}, note, body))
         src, dst = ([classes.variable(r) for r in rs] for rs in (u.src(), u.dst()))
         call = f"{name}({', '.join(passed)})"
-        tasks.append(task_statements(b, task, f.walk.instance, src, dst, call, label, classes.tasks.get(label)))
+        tasks += task_statements(b, task, f.walk.instance, src, dst, call, label, classes.tasks.get(label))
     queue = queue_of(b)
     padding, more = padding_task(b, classes.variable(queue.name) if queue is not None else None)
     return [*schedules, *([padding] if padding is not None else [])], [*tasks, *more]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tsgen.lower.context import Builder
-from tsgen.lower.program import Statement
+from tsgen.lower.errors import refuse
+from tsgen.lower.program import Statement, assign
 from tsgen.lower.queue import TileCoord, queue_of
 from tsgen.lower.queue_steps import next_tile, response
 from tsgen.lower.ts.program import HELD
 from tsgen.lower.ts.rename import renamed, words
+from tsgen.lower.ts.skips import left_out
 from tsgen.lower.ts.walk import Walk
 from tsgen.lower.ts.works import ResourceClass, tile_values
+
+_TILE = "<tile>"
 
 
 def queue_class(
@@ -25,9 +29,11 @@ def queue_class(
         "doc": cls.doc,
         "axes": ", ".join(coord.axes),
         "rank": rank,
-        "skip": _skip(coord, names, skipping),
+        "skip": None if left_out(b) else _skip(coord, names, skipping),
     }
     if coord.fetched:
+        if left_out(b):
+            refuse("tiles of a tile query that are skipped whole, in TS", b.kernel.resources[cls.owner].span)
         queue = queue_of(b)
         assert queue is not None
         values = {
@@ -38,6 +44,7 @@ def queue_class(
         }
         next_tile(b)
         return Statement("ts/queue_clc", common | values, cls.note)
+    common["left_out"] = _left_out(coord, count, names, skipping) if left_out(b) else None
     values = {
         "count": count,
         "first": "Int32(0)" if coord.serpentine else "held.cluster",
@@ -46,6 +53,17 @@ def queue_class(
         "coord": renamed(coord.call or count, {**names, count: f"self.{count}"}),
     }
     return Statement("ts/queue", common | values, cls.note)
+
+
+def _left_out(coord: TileCoord, count: str, names: Mapping[str, str], skipping: Walk | None) -> tuple[Statement, ...]:
+    """The lines that say whether the tile with a number is left out."""
+    assert skipping is not None and skipping.skip_if is not None
+    own = {n: t for n, t in names.items() if n != count}
+    condition = skipping.s.py(skipping.skip_if.expr)
+    tile = tile_values(skipping, words([condition]), coord, own, _TILE)
+    rank = assign(", ".join(coord.axes), renamed(coord.call or count, own))
+    left = Statement("ts/line", {"text": f"skipped = cutlass.Boolean({renamed(condition, own)})"})
+    return (rank, *(x for x in tile if x.values.get("text") != _TILE), left)
 
 
 def _skip(coord: TileCoord, names: Mapping[str, str], skipping: Walk | None) -> tuple[Statement, ...] | None:

@@ -11,10 +11,10 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.positions import CLOSE, OPEN, Side, group_of, is_simple
 from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import Scope, py
-from tsgen.lower.queue import cluster_size
-from tsgen.lower.rings import CLUSTERED, creation, empty_arrivals, producer_kind, stage_bytes
+from tsgen.lower.rings import creation, empty_arrivals, producer_kind, stage_bytes
+from tsgen.lower.tmem_works import cta_group
 from tsgen.lower.ts.program import base
-from tsgen.lower.ts.tasks import pinned_cta
+from tsgen.lower.ts.tasks import pinned_ctas
 from tsgen.lower.ts.walk import Walk
 from tsgen.model.kernel import Pipeline, Resource
 from tsgen.model.steps import CallStep, calls
@@ -28,6 +28,7 @@ _TYPES = {
     "umma_umma": "UmmaUmma",
     "clc_fetch_async": "ClcFetchAsync",
 }
+_CLUSTERED = ("tma_umma", "umma_async", "async_umma", "umma_umma", "clc_fetch_async")  # TS asks for the cluster
 _BY_THREAD = ("umma_async", "clc_fetch_async")
 _GROUP_MODES = {"merge": "Merge", "fork": "Fork", "fused_merge": "FusedMerge"}
 
@@ -90,12 +91,9 @@ def cluster_layout(b: Builder, r: Resource) -> str | None:
         return f"(1, {_peers(b, r)}, 1, 1)"
     p = r.pipeline
     assert p is not None
-    values = _values(b, r, p)
-    if "multicast" in values:
-        return str(values["vmnk"])
-    if r.name in b.derived.pairs or p.type == "clc_fetch_async":
-        size = cluster_size(b)
-        return f"({size}, 1, 1, 1)" if b.derived.pairs else f"(1, {size}, 1, 1)"
+    layout = _values(b, r, p).get("vmnk")
+    if layout is not None:
+        return str(layout).replace("((", "(").replace(",), ", ", ")  # TS has the CTAs of a pair as a number
     return "(1, 1, 1, 1)" if _wants_a_cluster(b, r) and b.cluster_ctas == 1 else None
 
 
@@ -103,7 +101,7 @@ def _wants_a_cluster(b: Builder, r: Resource) -> bool:
     """Whether TS wants to know the CTAs of a cluster, for the ring or another of its group."""
     group = group_of(b, r.name)
     rings = [b.kernel.resources[m].pipeline for m in group.members] if group is not None else [r.pipeline]
-    return any(p is not None and p.type in CLUSTERED for p in rings)
+    return any(p is not None and p.type in _CLUSTERED for p in rings)
 
 
 def speaks_to_itself(b: Builder, resource: str) -> bool:
@@ -119,7 +117,7 @@ def _signals(b: Builder, r: Resource, p: Pipeline) -> list[str]:
 
     def in_one_cta(*methods: str) -> bool:
         tasks = [t for t in b.kernel.tasks if any(_is(c, targets, methods) for c in calls(t.schedule.steps))]
-        return any(pinned_cta(b, t) is not None for t in tasks)
+        return any(pinned_ctas(b, t) for t in tasks)
 
     args = []
     leader = producer_kind(b, r.name) == "peer" or "task_warp_leader" in (p.producer_signaling or "")
@@ -131,7 +129,7 @@ def _signals(b: Builder, r: Resource, p: Pipeline) -> list[str]:
     if routed:
         args.append("consumer_signaling_threads=SignalingThreads.CtaLeader")
     if leader or routed:
-        args.append(f"num_bytes_per_warp_per_cta={_warp_bytes(b, r, p, b.cluster_ctas if routed else 1)}")
+        args.append(f"num_bytes_per_warp_per_cta={_warp_bytes(b, r, p, cta_group(b.kernel) if routed else 1)}")
     return args
 
 

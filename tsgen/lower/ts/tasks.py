@@ -10,6 +10,7 @@ from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement
 from tsgen.lower.queue import queue_of
+from tsgen.lower.tmem_works import cta_group
 from tsgen.model.expr import names
 from tsgen.model.kernel import Task, TaskInstance
 from tsgen.model.methods import QUEUE_STEPS
@@ -55,25 +56,36 @@ def task_statements(
     schedule: str,
     label: str,
     cls: str | None,
-) -> Statement:
-    """The Task(...) of a task's instances."""
+) -> list[Statement]:
+    """The Task(...) of a task's instances, in each CTA of a cluster that performs it if not all do."""
     instances = list(task.instances) if instance is None else [instance]
     registers = {i.num_registers for i in instances}
     if len(registers) > 1:
         refuse(f"different register counts in the instances of `{task.name}`", task.span)
     count = sum(i.num_warps for i in instances)
     own = None if _pinned(b, task) else registers.pop()
-    cta = pinned_cta(b, task)
-    return _task(label, src, dst, instances[0].first_warp, count, own, schedule, cls, cta)
+    ctas = pinned_ctas(b, task)
+    return [
+        _task(
+            label if len(ctas) < 2 else f"{label}_{cta}",
+            src,
+            dst,
+            instances[0].first_warp,
+            count,
+            own,
+            schedule,
+            cls,
+            cta,
+        )
+        for cta in ctas or (None,)
+    ]
 
 
-def pinned_cta(b: Builder, task: Task) -> int | None:
-    """The one CTA of a cluster that performs a task."""
-    if task.cta == "leader" and b.cluster_ctas > 2:
-        refuse("the leaders of several pairs in a cluster, in TS", task.spans.get("cta", task.span))
+def pinned_ctas(b: Builder, task: Task) -> tuple[int, ...]:
+    """The CTAs of a cluster that perform a task, if not all of them do: TS has a task for each."""
     if b.cluster_ctas == 1 or task.cta is None:
-        return None
-    return task.cta if isinstance(task.cta, int) else 0
+        return ()
+    return (task.cta,) if isinstance(task.cta, int) else tuple(range(0, b.cluster_ctas, cta_group(b.kernel)))
 
 
 def _pinned(b: Builder, task: Task) -> tuple[Task, ...]:
@@ -82,7 +94,7 @@ def _pinned(b: Builder, task: Task) -> tuple[Task, ...]:
     TS sets registers in the tasks: there the warps of such a task would not do so in the other CTAs.
     """
     together = sharing(b, task)
-    return together if any(pinned_cta(b, t) is not None for t in together) else ()
+    return together if any(pinned_ctas(b, t) for t in together) else ()
 
 
 def shared_budgets(b: Builder) -> list[Statement]:

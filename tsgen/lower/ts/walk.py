@@ -34,6 +34,7 @@ from tsgen.lower.ts.program import (
     line,
 )
 from tsgen.lower.ts.rename import renamed
+from tsgen.lower.ts.skips import left_out
 from tsgen.model.algebra import NotConstant, canonical, evaluate, is_constant, substitute
 from tsgen.model.expr import Binary, Const, Expr, Name, Placed, names
 from tsgen.model.kernel import Task, TaskInstance, Work
@@ -145,8 +146,9 @@ class Walk:
         env = self.s.scope.env
         if canonical(x.first.expr, env).value != 0 or canonical(x.stride.expr, env).value != 1:
             refuse("work_tile_loop with first or stride in TS", x.span, "TS gives every task all tiles")
-        self.skips = x.skip_if is not None and not never(self.b.kernel, x.skip_if.expr)
-        self.skip_if = x.skip_if if self.skips else None
+        skips = x.skip_if is not None and not never(self.b.kernel, x.skip_if.expr)
+        self.skip_if = x.skip_if if skips else None
+        self.skips = skips and not left_out(self.b)
         self.in_tiles = True
         body = self.steps(self._with_loop(x.body))
         self.in_tiles = False
@@ -154,7 +156,7 @@ class Walk:
         handle = f" as {TILES}" if self.skips else ""
         return Block(f"with work_tile_loop({x.queue}{skip}){handle}", note, body)
 
-    skips = False  # whether some tiles are skipped
+    skips = False  # whether the queue gives tiles that are skipped
     skipping = False  # in a block that they skip
     skip_if: Placed | None = None
 
