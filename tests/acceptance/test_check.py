@@ -57,15 +57,12 @@ def test_a_finding_of_some_variants_names_them(gemm: Path) -> None:
 
 
 def test_a_variant_is_checked_even_if_the_default_is_broken(gemm: Path) -> None:
-    edit(gemm, "stages: {value: 4,", "stages: {value: 1 // 0,")
-    edit(
-        gemm,
-        "  narrow: {tile_n: 128, stages: 6, cluster_m: 1}",
-        "  narrow: {tile_n: 128, stages: 6, cluster_m: 1}\n  deep: {stages: 60}",
-    )
-    assert tsgen("check", gemm).returncode == 1
-    assert tsgen("check", gemm, "--variant", "narrow").returncode == 0
-    assert "TS600" in tsgen("check", gemm, "--variant", "deep").stdout
+    edit(gemm, "cluster_m: {value: 2,", "cluster_m: {value: 1,")
+    edit(gemm, "  load: {warp_idx: 8,", "  load: {cta: 1, warp_idx: 8,")
+    edit(gemm, "  narrow: {tile_n: 128, stages: 6, cluster_m: 1}", "  wide: {cluster_m: 2}")
+    assert "TS243" in tsgen("check", gemm).stdout
+    done = tsgen("check", gemm, "--variant", "wide")
+    assert done.returncode == 1 and "TS243" not in done.stdout and "CTA 0" in done.stdout
 
 
 def test_a_finding_of_all_variants_is_printed_once(gemm: Path) -> None:
