@@ -65,6 +65,12 @@ def test_wrong_numbers_are_a_failed_comparison(tmp_path: Path) -> None:
     assert done.returncode == 1 and "elements wrong" in done.stdout
 
 
+def test_a_reference_of_another_shape_is_refused(tmp_path: Path) -> None:
+    path = spec(tmp_path, ("value: {y: x}", 'value: {y: "transpose(x)"}'))
+    done = tsgen("simulate", path, "--shape", "M=64,N=128", "--seeds", "1")
+    assert done.returncode == 2 and "gives y the shape [128, 64], the tensor has [64, 128]" in done.stderr
+
+
 def test_nothing_is_proven_first(tmp_path: Path) -> None:
     """What the verifier rejects for longer rows is right for short ones."""
     path = spec(tmp_path, ("        - ring.release()\n", ""))

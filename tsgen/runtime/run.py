@@ -111,7 +111,11 @@ def _wanted(evaluator: Evaluator, name: str, e: Placed, problem: Problem) -> Arr
     value = evaluator.evaluate(e.expr)
     if value is None or isinstance(value, str):
         raise CannotRun(f"`reference` gives {value!r} for {name}, a tensor is wanted")
-    return evaluator.xp.array(value)
+    wanted = evaluator.xp.array(value)
+    have, shape = tuple(wanted.shape), tuple(problem.tensors[name].shape)
+    if len(have) > len(shape) or any(h not in (1, s) for h, s in zip(have[::-1], shape[::-1], strict=False)):
+        raise CannotRun(f"`reference` gives {name} the shape {list(have)}, the tensor has {list(shape)}")
+    return wanted
 
 
 def _faults(buffers: Buffers, xp: TorchArrays) -> tuple[str, ...]:
