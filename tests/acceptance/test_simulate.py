@@ -98,6 +98,8 @@ def test_without_numpy_it_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text('raise ImportError("No module named numpy")')
     done = tsgen("simulate", "specs/copy_tma.yaml", env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
     assert done.returncode == 2 and "NumPy" in done.stderr and "pip install" in done.stderr
+    checked = tsgen("check", "specs/copy_tma.yaml", env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+    assert checked.returncode == 0  # nothing else asks for it
 
 
 def test_a_spec_without_reference_or_code_is_refused(tmp_path: Path) -> None:

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from tsgen.derive.uses import peer_axis
+from tsgen.frozen import frozen
 from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Ref
 from tsgen.model.ops import copies
 from tsgen.simulate.barriers import MBarrier
 from tsgen.simulate.deal import Pick, length
 from tsgen.simulate.gmem import Tensor
-from tsgen.simulate.memory import Array, Cell
+from tsgen.simulate.memory import Array, Cell, Open
 from tsgen.simulate.scheduler import Operation
 from tsgen.simulate.windows import all_of, extents, parts, shape_of, whole_number, window
 from tsgen.simulate.works import Act
+
+
+@frozen
+class Counted:
+    """Bytes that count on a full barrier, for one of its phases."""
+
+    barrier: MBarrier
+    nbytes: int
+    phase: int
+
+
+def _land(access: Open, tensor: Tensor, taken: Sequence[Pick], counted: Counted | None) -> None:
+    """The end of a copy: what the tensor has there is in the cell, and its bytes count."""
+    values = tensor.read(taken, access.who)
+    _arrive(access, values.reshape(access.cell.data[access.region.index].shape), counted)
+
+
+def _arrive(access: Open, values: Array, counted: Counted | None) -> None:
+    access.cell.close(access, values)
+    if counted is not None:
+        counted.barrier.complete(counted.nbytes, counted.phase, access.who)
 
 
 def cp_async_load(act: Act) -> None:
@@ -29,17 +52,7 @@ def cp_async_load(act: Act) -> None:
         cell, at = act.cell(to, write=True)
         region = act.region(cell, at, act.own(extents(at)))
         access = cell.open(region, True, act.site, "cp.async", None, reads=False)
-        shape = cell.data[region.index].shape
-
-        def finish(
-            cell: Cell = cell,
-            access: object = access,
-            tensor: Tensor = tensor,
-            taken: list[Pick] = taken,
-            shape: tuple[int, ...] = shape,
-        ) -> None:
-            cell.close(access, tensor.read(taken, act.site).reshape(shape))  # type: ignore[arg-type]
-
+        finish = partial(_land, access, tensor, taken, None)
         size = _nbytes(cell, act.own(extents(at)))
         issued.append(Operation(w.scheduler, "cp.async", w.cta, act.site, finish, signal=w.progress, size=size))
     w.groups["cp_async"] += issued[:-1] if _on_async_ring(act) else []
@@ -95,29 +108,12 @@ def tma_load(act: Act) -> None:
             region = act.region(cell, at, picks)
             access = cell.open(region, True, act.site, "TMA", None, reads=False)
             nbytes = _nbytes(cell, picks)
-            barrier: MBarrier | None = None
-            phase = 0
+            counted = None
             if ring is not None:
                 position = w.positions.work(key, producer=True)
                 stage, phase = position % ring.stages, position // ring.stages
-                barrier = ring.full[w.layout.leader(act.work.owner, cta)][stage]
-            taken = parts(from_at, source_picks)
-            shape = cell.data[region.index].shape
-
-            def finish(
-                cell: Cell = cell,
-                access: object = access,
-                tensor: Tensor = tensor,
-                taken: list[Pick] = taken,
-                shape: tuple[int, ...] = shape,
-                barrier: MBarrier | None = barrier,
-                phase: int = phase,
-                nbytes: int = nbytes,
-            ) -> None:
-                cell.close(access, tensor.read(taken, act.site).reshape(shape))  # type: ignore[arg-type]
-                if barrier is not None:
-                    barrier.complete(nbytes, phase, act.site)
-
+                counted = Counted(ring.full[w.layout.leader(act.work.owner, cta)][stage], nbytes, phase)
+            finish = partial(_land, access, tensor, parts(from_at, source_picks), counted)
             cost = nbytes if cta == group[0] else 0  # a multicast reads once
             w.scheduler.issue(Operation(w.scheduler, "TMA load", cta, act.site, finish, size=cost))
 
@@ -191,16 +187,5 @@ def peer_store(act: Act) -> None:
         values = value.reshape(shape) if value.size == int(np.prod(shape)) else np.broadcast_to(value, shape)
         access = cell.open(region, True, act.site, "a remote store", None, reads=False)
         nbytes = _nbytes(cell, picks)
-        barrier = ring.full[cta][stage]
-
-        def finish(
-            cell: Cell = cell,
-            access: object = access,
-            values: Array = values,
-            barrier: MBarrier = barrier,
-            nbytes: int = nbytes,
-        ) -> None:
-            cell.close(access, values)  # type: ignore[arg-type]
-            barrier.complete(nbytes, phase, act.site)
-
+        finish = partial(_arrive, access, values, Counted(ring.full[cta][stage], nbytes, phase))
         w.scheduler.issue(Operation(w.scheduler, "remote store", cta, act.site, finish, size=nbytes))
