@@ -129,9 +129,8 @@ def window_tile(s: TaskState, w: Work, ref: Ref, spread: Spread) -> tuple[str, t
         b.vectors[ref.name] = max(b.vectors.get(ref.name, 1), min(spread.vector, 16 // element_bytes(b, tensor.dtype)))
     window = ref.window if ref.window is not None else tuple(Full() for _ in tensor.shape)
     kept = [(x, e) for x, e in zip(window, tensor.shape, strict=True) if not isinstance(x, Index)]
-    return tile_of(s, b.tensor(ref.name), window, tensor.shape, ""), tuple(
-        _limit(s, x, e, spread.vector) for x, e in kept
-    )
+    limits = tuple(_limit(s, x, e, spread.vector) for x, e in kept)
+    return tile_of(s, b.tensor(ref.name), window, tensor.shape, ""), limits
 
 
 def tile_of(s: TaskState, text: str, window: tuple[Window, ...], dims: tuple[Expr, ...], last: str) -> str:

@@ -6,10 +6,16 @@ tests/targets/ has modules that were written by hand, step by step; the generate
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -97,6 +103,19 @@ def compiled(build: Build, folder: Path) -> list[Path]:
     return compile_module(build.emit(folder), "cubin", choices="all")
 
 
+@cache
+def all_ptx(target: str, folder: Path) -> dict[Path, str]:
+    """The PTX of all builds for a target, and of the kernels written by hand; in one process: the DSL loads slowly."""
+    modules = [b.emit(folder) for b in BUILDS if b.target == target]
+    return compile_ptx([*modules, *(sorted(TARGETS.glob("*.py")) if target == "sm_100a" else ())], target)
+
+
+def profile_of(build: Build, folder: Path) -> Profile:
+    """How the kernel of a build synchronises."""
+    (found,) = profiles(all_ptx(build.target, folder)[build.emit(folder)]).values()
+    return found
+
+
 @pytest.mark.parametrize("build", BUILDS, ids=str)
 def test_every_kernel_compiles_within_its_budgets_without_spills(build: Build, folder: Path) -> None:
     budgets = {i.num_registers for k in build.program().kernels for _, i in k.instances() if i.num_registers}
@@ -127,8 +146,7 @@ def test_barriers_count_what_was_proven(build: Build, folder: Path) -> None:
             counts[derived.arrivals[r.name].empty] += barriers if later.get(r.name) != "merge" else 0
             announced |= {nbytes} - {0}
     counts[1] += bool(derived.pairs)  # the other CTA of the pair is done with tensor memory
-    module = build.emit(folder)
-    (profile,) = profiles(compile_ptx([module], build.target)[module]).values()
+    profile = profile_of(build, folder)
     found = Counter[int]()
     for row, n in profile[0].items():
         if count := re.fullmatch(r"mbarrier\.init\(count=(\d+)\)", row.key):
@@ -138,6 +156,77 @@ def test_barriers_count_what_was_proven(build: Build, folder: Path) -> None:
         int(m.group(1)) for warp in profile for row in warp if (m := re.search(r"expect_tx\(bytes=(\d+)", row.key))
     }
     assert bytes_ == announced
+
+
+@cache
+def traced(build: Build, folder: Path) -> dict[str, list[list[object]]]:
+    """The layouts of a build's operands and copies (tests/support/layouts.py)."""
+    answer = folder / f"{build}.json"
+    script = ROOT / "tests" / "support" / "layouts.py"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("CUTE_DSL_")}
+    subprocess.run(
+        [sys.executable, "-P", str(script), str(build.emit(folder)), str(answer)],
+        env={**environment, "CUTE_DSL_ARCH": build.target},
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        timeout=120,
+    )
+    found: dict[str, list[list[object]]] = json.loads(answer.read_text())
+    return found
+
+
+def offset(layout: list[object], at: Sequence[int]) -> int:
+    """Where a coordinate lies: of each mode a number, which its sub-modes share, the first fastest."""
+    shape, stride = layout
+
+    def along(n: int, sizes: object, steps: object) -> tuple[int, int]:
+        if isinstance(sizes, int):
+            assert isinstance(steps, int)
+            return n % sizes * steps, n // sizes
+        assert isinstance(sizes, list) and isinstance(steps, list)
+        total = 0
+        for size, step in zip(sizes, steps, strict=True):
+            part, n = along(n, size, step)
+            total += part
+        return total, n
+
+    assert isinstance(shape, list) and isinstance(stride, list)
+    return sum(along(n, s, d)[0] for n, s, d in zip(at, shape, stride, strict=True))
+
+
+@pytest.mark.parametrize("build", [Build(GEMM), Build(PERSISTENT), Build(ATTENTION), Build(SCALED)], ids=str)
+def test_an_mma_reads_the_bytes_that_tma_wrote(build: Build, folder: Path) -> None:
+    """Element (row, k) of each stage of every operand is at one place in both layouts; `.T` reads rows as k."""
+    operands = traced(build, folder)["operands"]
+    assert operands
+    for kind, written, read in operands:
+        assert isinstance(kind, str) and isinstance(written, list) and isinstance(read, list)
+        (rows, k), _, blocks, stages = read[0]
+        rows, k, blocks = size(rows), size(k), size(blocks)
+        for stage in range(stages):
+            for row in range(0, rows, 7):
+                for column in range(0, k * blocks, 3):
+                    place = (row, column, stage) if kind.startswith("K") else (column, row, stage)
+                    mine = row + rows * (column % k)
+                    assert offset(read, (mine, 0, column // k, stage)) == offset(written, place)
+
+
+def size(shape: object) -> int:
+    return shape if isinstance(shape, int) else prod(size(x) for x in shape)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("build", [Build(GEMM), Build(PERSISTENT), Build(ATTENTION)], ids=str)
+def test_registers_are_the_columns_of_a_thread_s_row(build: Build, folder: Path) -> None:
+    """Copies between tensor memory and registers: register j holds column j, in instructions of so many columns."""
+    copies = traced(build, folder)["copies"]
+    assert copies
+    for rows, columns, layout in copies:
+        assert rows == 128 and isinstance(columns, int)
+        found = re.fullmatch(r"\(\((\d+),1\),1,(\d+)\):\(\(1@1,0\),0,(\d+)(?:@1)?\)", str(layout))
+        assert found is not None, layout
+        width, count, step = map(int, found.groups())
+        assert width * count == columns and (step == width or count == 1)
 
 
 INSTRUCTIONS = {  # kind and factors of the MMAs; MMAs and copies of factors for each stage
@@ -153,8 +242,7 @@ INSTRUCTIONS = {  # kind and factors of the MMAs; MMAs and copies of factors for
 def test_operands_and_factors_have_the_instructions_of_their_dtypes(build: Build, folder: Path) -> None:
     """One MMA for each 32 bytes of K; of the factors one copy for 128 rows by four factors, all by the MMA's warp."""
     kind, products, factors = INSTRUCTIONS[build]
-    module = build.emit(folder)
-    (profile,) = profiles(compile_ptx([module], build.target)[module]).values()
+    profile = profile_of(build, folder)
     for warp, rows in enumerate(profile):
         found = {k: sum(n for row, n in rows.items() if row.key.startswith(f"tcgen05.{k}.")) for k in ("mma", "cp")}
         assert found == ({"mma": products, "cp": factors} if warp == 4 else {"mma": 0, "cp": 0})
@@ -163,10 +251,8 @@ def test_operands_and_factors_have_the_instructions_of_their_dtypes(build: Build
 
 def both(build: Build, target: str, folder: Path) -> tuple[Profile, Profile]:
     """The profiles of a build and of a kernel written by hand."""
-    ours, theirs = build.emit(folder), TARGETS / target
-    texts = compile_ptx([ours, theirs], build.target)
-    (mine,), (wanted,) = (list(profiles(texts[m]).values()) for m in (ours, theirs))
-    return mine, wanted
+    (wanted,) = profiles(all_ptx(build.target, folder)[TARGETS / target]).values()
+    return profile_of(build, folder), wanted
 
 
 def test_the_gemm_synchronises_as_the_one_written_by_hand(folder: Path) -> None:
