@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
 from tsgen.derive.model import Derived
-from tsgen.derive.unfold import Node, calls, work_env
+from tsgen.derive.unfold import Node, calls, constant, work_env
 from tsgen.derive.uses import Uses, cluster_size
 from tsgen.model.expr import names
 from tsgen.model.kernel import Kernel, Resource, Task, TaskInstance, Work
 from tsgen.model.ops import Access
-from tsgen.model.steps import CallStep, DomainLoop, When
+from tsgen.model.steps import CallStep, DomainLoop, TileLoop, When
 from tsgen.verify.machine import Agent, BarrierInfo, Ring, System
 from tsgen.verify.regions import Layout, box_of
 from tsgen.verify.spread import BY_THREAD, by_thread, divergent, elected, engine_of, spread_of, writes_bytes
 from tsgen.verify.symbols import Symbols
+from tsgen.verify.windows import TensorWindow, meet, tensor_accesses
 
 
 class Builder:
@@ -30,6 +33,7 @@ class Builder:
         self.layout = Layout(kernel, derived, self.system)
         self.rings: dict[tuple[str, int], int] = {}
         self.silent = self._silent()
+        self.passed_on = self._passed_on()
         self.named: dict[tuple[int, str, int], int] = {}
         self.pairs = bool(uses.pair)
         for resource in kernel.resources.values():
@@ -55,6 +59,31 @@ class Builder:
             or "peer_async" in pipelines
             or any(t.cta is not None for t in self.kernel.tasks)
         )
+
+    def _passed_on(self) -> set[str]:
+        """Tensors of which two tasks touch a common window, one of them to write."""
+        uses, kernel = self.uses, self.kernel
+        candidates = set()
+        for tensor in kernel.tensors:
+            tasks = [t for t in kernel.tasks if tensor in uses.src[t.name] or tensor in uses.dst[t.name]]
+            if sum(len(t.instances) for t in tasks) > 1 and any(tensor in uses.written.get(t.name, ()) for t in tasks):
+                candidates.add(tensor)
+        turns = {party: _turn(program) for party, program in uses.programs.items()}
+        touched: dict[str, list[tuple[tuple[str, int], bool, TensorWindow]]] = {}
+        for party, program in uses.programs.items() if candidates else ():
+            for _, access, found in tensor_accesses(kernel, uses, program):
+                if found is not None and access.ref.name in candidates:
+                    one = (party, access.mode == "write", TensorWindow(found, False))
+                    touched.setdefault(access.ref.name, []).append(one)
+
+        def common(found: list[tuple[tuple[str, int], bool, TensorWindow]]) -> bool:
+            for (p, v, x), (q, w, y) in combinations(found, 2):
+                apart = turns[p][1] == turns[q][1] and turns[p] != turns[q]  # they never work on one tile
+                if p != q and (v or w) and not apart and meet(x, y, kernel.env):
+                    return True
+            return False
+
+        return {name for name, found in touched.items() if common(found)}
 
     def _silent(self) -> set[str]:
         """Rings that count bytes, but whose works have no code yet that writes them: there a commit stands for it."""
@@ -220,3 +249,13 @@ class Builder:
             if any(w and k is None for w, k in found):
                 return True
         return False
+
+
+def _turn(program: tuple[Node, ...]) -> tuple[int, int]:
+    """The first of a program's tiles, modulo the stride between them, and the stride."""
+    for node in program:
+        if isinstance(node.step, TileLoop):
+            first, stride = constant(node.step.first.expr, node.env), constant(node.step.stride.expr, node.env)
+            if isinstance(first, int) and isinstance(stride, int) and stride > 0:
+                return first % stride, stride
+    return 0, 1

@@ -18,6 +18,7 @@ from tsgen.verify.machine import (
     ARM,
     ARRIVE,
     BULK,
+    BULK_WRITE,
     COMPLETE,
     CP_ASYNC,
     EARLY,
@@ -351,7 +352,11 @@ class Coder:
         n = step.args.get("n")
         value = constant(n.expr, node.env) if n is not None else 0
         engine = BULK_READ if step.method == "wait_group_read" else _ENGINES[step.target]
-        self._emit(COMPLETE, engine, value if isinstance(value, int) and value >= 0 else 0, self._ref(step))
+        left = value if isinstance(value, int) and value >= 0 else 0
+        ref = self._ref(step)
+        self._emit(COMPLETE, engine, left, ref)
+        if engine == BULK and self.b.passed_on:
+            self._emit(COMPLETE, BULK_WRITE, left, ref)
 
     def _barrier(self, node: Node) -> None:
         step = node.step

@@ -11,6 +11,7 @@ from tsgen.model.kernel import Kernel
 from tsgen.model.steps import calls
 from tsgen.verify.flows import Flow, flows
 from tsgen.verify.mentions import mentioned
+from tsgen.verify.windows import same, tensor_accesses
 
 
 @check("TS270", "edge-without-task")
@@ -164,22 +165,37 @@ def _written(uses: Uses, derived: Derived, task: str) -> set[str]:
 
 @check("TS274", "tensor-passed-on", "warning")
 def tensor_passed_on(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
-    """A tensor is written by one task and read by another task of the same kernel.
+    """A tensor is written by one task and read by another task of the same kernel, and not proven to be in order.
 
-    Accesses to global memory are not among what is proven: tiles of one launch run in any order and on other CTAs. Let
-    the data pass through shared memory, or through a second kernel of the chain.
+    It is proven where threads read the very window that threads of another task have written, in the same tile and
+    iteration. Other tiles run in any order and on other CTAs; copies by TMA and threads do not see each other's data
+    without a fence. Let the data pass through shared memory, or through a second kernel of the chain.
     """
     for tensor in kernel.tensors:
         writers = [t.name for t in kernel.tasks if tensor in uses.written.get(t.name, ())]
         readers = [t.name for t in kernel.tasks if tensor in derived.src[t.name]]
         for reader in readers:
             other = next((w for w in writers if w != reader), None)
-            if other is not None:
+            if other is not None and not _handed_over(kernel, uses, tensor, reader):
                 yield Finding(
                     f"`{tensor}` is written by `{other}` and read by `{reader}`: nothing proves that they are ordered",
                     kernel.tensors[tensor].span,
                 )
                 break
+
+
+def _handed_over(kernel: Kernel, uses: Uses, tensor: str, reader: str) -> bool:
+    """Whether all that a task reads of a tensor is what others write in the same tile and iteration, by threads: then
+    the run of the machine decides whether it is ordered."""
+    read, written = [], []
+    for (task, _), program in uses.programs.items():
+        for work, access, found in tensor_accesses(kernel, uses, program):
+            plain = access.engine == "generic" and work.op is not None and "where" not in work.args
+            if access.ref.name == tensor and access.mode == "write" and task != reader and plain:
+                written.append(found)
+            elif access.ref.name == tensor and access.mode == "read" and task == reader:
+                read.append(found if plain else None)
+    return all(r is not None and any(w is not None and same(r, w, kernel.env) for w in written) for r in read)
 
 
 def _list(names: list[str]) -> str:

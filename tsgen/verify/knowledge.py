@@ -13,10 +13,15 @@ from typing import Any
 from tsgen.verify.machine import System
 from tsgen.verify.shape import Shapes
 from tsgen.verify.state import ALWAYS, GRID, Record, State, Wait
+from tsgen.verify.touch import siblings
 from tsgen.verify.works import OWN
 
 Slot = tuple[Any, ...]  # names an event independently of the state it is found in
+Since = tuple[tuple[int, int | None, int | None], ...] | None
 Row = tuple[list[int], int]  # a mask: where it is kept
+
+
+REACH = 2  # tiles or iterations
 
 
 class Memory:
@@ -60,12 +65,33 @@ class Knowledge:
     def _dead(self, st: State, c: int, r: Record) -> bool:
         known = st.known
         own = known[r.agent]
+        if r.at is not None:
+            left = [a for a in self.system.cell_users[c] if not known[a] & r.token and not self._passed(st, a, r)]
+            return not left or any(self._far(st, a, r) for a in left)
         if r.engine and not own & r.token:
             return False
         if self.system.agents[r.agent].twin and not own & (r.token << 1) and r.spread != OWN:
             return False
         users = self.system.cell_users[c] if r.write else self.system.cell_writers[c]
         return all(known[a] & r.token for a in users if a != r.agent)
+
+    def _passed(self, st: State, a: int, r: Record) -> bool:
+        """Whether an agent cannot come to the tile and iteration of an access to a tensor any more, or need not."""
+        assert r.at is not None
+        tile, iteration = r.at
+        if siblings(self.system, a, r.agent) or st.pc[a] < 0:
+            return True
+        if tile < 0:
+            return False
+        return st.tile[a] > tile or (st.tile[a] == tile and st.iteration[a] > iteration >= 0)
+
+    @staticmethod
+    def _far(st: State, a: int, r: Record) -> bool:
+        """Whether an agent comes to the tile and iteration of an access so much later that it is given up: such records
+        would pile up, and a race shows in the first tiles and iterations, too."""
+        assert r.at is not None
+        tile, iteration = r.at
+        return tile - st.tile[a] > REACH or (iteration >= 0 and iteration - st.iteration[a] > REACH)
 
     def _events(self, st: State) -> tuple[dict[Slot, int], list[Row]]:
         """Live events with their tokens, and the masks, in an order that only the shape decides."""
@@ -109,13 +135,25 @@ class Knowledge:
 
     def _cell(self, st: State, c: int, place: Slot, events: dict[Slot, int]) -> None:
         for r in st.cells[c]:
-            slot: Slot = ("cell", *place, r[1:6], 0)
+            slot: Slot = ("cell", *place, (*r[1:6], self._since(st, c, r)), 0)
             while slot in events:
                 slot = (*slot[:-1], slot[-1] + 1)
             events[slot] = r.token
             self.refs[slot[1:]] = r.ref
             if self.system.agents[r.agent].twin:
                 events["twin", *slot[1:]] = r.token << 1
+
+    def _since(self, st: State, c: int, r: Record) -> Since:
+        """How many tiles and iterations ago an access to a tensor was, for each agent that may still come to it; None
+        where its window does not move."""
+        if r.at is None:
+            return None
+        tile, iteration = r.at
+        return tuple(
+            (a, st.tile[a] - tile if tile >= 0 else None, st.iteration[a] - iteration if iteration >= 0 else None)
+            for a in sorted(self.system.cell_users[c])
+            if not self._passed(st, a, r)
+        )
 
     # ---- comparing and merging ---------------------------------------------------------------------------------
 
@@ -221,7 +259,7 @@ class Knowledge:
             events["twin", *slot[1:]] = new << 1
         place = self._actual(st, slot[1], slot[2], True)
         st.cells[place] = tuple(
-            r._replace(token=new) if r.token == old and r[1:6] == slot[3] else r for r in st.cells[place]
+            r._replace(token=new) if r.token == old and r[1:6] == slot[3][:5] else r for r in st.cells[place]
         )
         return old, new
 
@@ -241,8 +279,20 @@ class Knowledge:
         else:
             events["cell", *slot[1:]] = token
             events["twin", *slot[1:]] = token << 1
-            st.cells[place] = (*st.cells[place], Record._make((token, *slot[3], self.refs[slot[1:]])))
+            at = self._at(st, slot[3][5])
+            st.cells[place] = (*st.cells[place], Record._make((token, *slot[3][:5], self.refs[slot[1:]], at)))
         return token
+
+    @staticmethod
+    def _at(st: State, since: Since) -> tuple[int, int] | None:
+        """The tile and iteration of an access, from how long ago it was."""
+        if since is None:
+            return None
+        a, tiles, iterations = since[0]
+        return (
+            -1 if tiles is None else st.tile[a] - tiles,
+            -1 if iterations is None else st.iteration[a] - iterations,
+        )
 
     def _actual(self, st: State, first: int, i: int, cell: bool) -> int:
         """The barrier or cell that stands for the i-th oldest stage."""

@@ -16,6 +16,7 @@ from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
 from tsgen.model.kernel import Kernel, Task, TaskInstance
 from tsgen.verify.symbols import Linear, Symbols
+from tsgen.verify.windows import TensorWindow, meet
 
 # opcodes; the layout of each instruction stands behind it, `ref` is an index into System.steps
 (
@@ -45,7 +46,7 @@ from tsgen.verify.symbols import Linear, Symbols
 ) = range(23)
 
 # engines of accesses and completions
-SYNC, TX, BULK, CP_ASYNC, WGMMA, TCGEN05, TMEM_LD, TMEM_ST = range(8)
+SYNC, TX, BULK, CP_ASYNC, WGMMA, TCGEN05, TMEM_LD, TMEM_ST, BULK_WRITE = range(9)  # bulk: its sources
 ENGINE_NUMBERS = {
     "generic": SYNC,
     "tx": TX,
@@ -55,6 +56,7 @@ ENGINE_NUMBERS = {
     "tcgen05": TCGEN05,
     "tcgen05_ld": TMEM_LD,
     "tcgen05_st": TMEM_ST,
+    "bulk_write": BULK_WRITE,  # what a bulk store writes: it is on its way when the source is free already
 }
 ENGINE_NAMES = {v: k for k, v in ENGINE_NUMBERS.items()}
 
@@ -75,8 +77,13 @@ Box = tuple[tuple[int, int], ...]  # half-open interval of each dimension; () is
 ANYTHING, SOME, ALL = range(3)
 
 
+TENSOR = -2  # instead of a slot: the cell is a tensor
+
+
 class Item(NamedTuple):
-    """One access of a work. The cell is `base + (position of slot - back) % stages`; slot -1 has position 0."""
+    """One access of a work. The cell is `base + (position of slot - back) % stages`; slot -1 has position 0. Of a
+    tensor (slot -2), `boxes` is an index into System.windows, and `back` says whether the window moves with tiles (1)
+    and iterations (2)."""
 
     base: int
     stages: int
@@ -151,7 +158,7 @@ class BarrierInfo:
 
 @frozen
 class FieldInfo:
-    """Memory that cells belong to. `private`: registers of one agent."""
+    """Memory that cells belong to. `private`: registers of one agent. A tensor has no field."""
 
     resource: str
     instance: int
@@ -160,7 +167,7 @@ class FieldInfo:
 
     @property
     def name(self) -> str:
-        return f"{self.resource}.{self.field}"
+        return f"{self.resource}.{self.field}" if self.field else self.resource
 
 
 @frozen
@@ -232,6 +239,7 @@ class System:
     ranges: dict[int, tuple[int, int, tuple[int, ...], int]] = field(default_factory=dict)
     _box_index: dict[Box, int] = field(default_factory=lambda: {(): 0})
     _relations: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    windows: list[TensorWindow] = field(default_factory=list)  # of tensors
     full: dict[tuple[int, ...], bool] = field(default_factory=dict)  # windows, a window, a cell: whether it is covered
     tile_unknowns: dict[str, int] = field(default_factory=dict)  # queue -> unknown: how many tiles a CTA gets
 
@@ -262,6 +270,13 @@ class System:
         if found is None:
             pairs = zip(self.boxes[a], self.boxes[b], strict=False)
             found = self._relations[a, b, 0] = all(p[0] < q[1] and q[0] < p[1] for p, q in pairs)
+        return found
+
+    def meets(self, a: int, b: int) -> bool:
+        """Whether two windows of a tensor certainly have an element in common, in one tile and iteration."""
+        found = self._relations.get((a, b, 1, 1, 1))
+        if found is None:
+            found = self._relations[a, b, 1, 1, 1] = meet(self.windows[a], self.windows[b], self.kernel.env)
         return found
 
     def share_bytes(self, cell: int, box: int, other: int, other_box: int) -> bool:

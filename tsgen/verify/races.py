@@ -12,13 +12,21 @@ from tsgen.verify.story import Story
 _ENDS = {  # what completes an access of an engine, as a step to write
     "tx": "wait for the stage's full barrier",
     "bulk": "`bulk.wait_group_read(n)`",
+    "bulk_write": "`bulk.wait_group(n)`",
     "cp_async": "`cp_async.wait_group(n)`, or commit an async pipeline",
     "wgmma": "`wgmma.wait_group(n)`",
     "tcgen05": "a commit or release of a umma pipeline",
     "tcgen05_ld": "`tcgen05.wait_ld()`",
     "tcgen05_st": "`tcgen05.wait_st()`",
 }
-_UNITS = {"tx": "TMA", "bulk": "a bulk store", "cp_async": "cp.async", "wgmma": "WGMMA", "tcgen05": "an MMA"}
+_UNITS = {
+    "tx": "TMA",
+    "bulk": "a bulk store",
+    "bulk_write": "a bulk store",
+    "cp_async": "cp.async",
+    "wgmma": "WGMMA",
+    "tcgen05": "an MMA",
+}
 
 
 def _access(story: Story, a: int, ref: int, write: bool, engine: int) -> str:

@@ -82,6 +82,13 @@ class Layout:
             self._cells(key, FieldInfo(owner, 0, field, True), 1)
         return self.bases[key], self.field_index[key]
 
+    def tensor(self, cta: int, name: str) -> int:
+        """The cell of a tensor, as a CTA sees it."""
+        key = (cta, name, 0, "")
+        if key not in self.bases:
+            self._cells(key, FieldInfo(name, 0, "", False), 1)
+        return self.bases[key]
+
     def response(self, cta: int, queue: str, count: int) -> tuple[int, int]:
         """The cells of a queue's responses."""
         key = (cta, queue, 0, "response")

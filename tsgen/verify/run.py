@@ -393,6 +393,7 @@ class Runner(Questions):
 
     def _end_tile(self, a: int, ins: Instruction) -> int:
         self.st.tile[a] += ins[1]
+        self.st.iteration[a] = 0
         return ins[2]  # type: ignore[no-any-return]
 
     def _skippable(self, a: int, ins: Instruction) -> int:

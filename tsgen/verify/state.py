@@ -25,6 +25,7 @@ class Record(NamedTuple):
     engine: int
     spread: str | None
     ref: int
+    at: tuple[int, int] | None = None  # of a tensor: the tile and iteration of the window, -1 where it does not move
 
 
 class Wait(NamedTuple):
@@ -147,4 +148,4 @@ class State:
 
 
 # by engine number: tokens of groups in flight, oldest first (bulk: then those whose source is free but not the rest)
-_IDLE: tuple[tuple[int, ...], ...] = ((),) * 8
+_IDLE: tuple[tuple[int, ...], ...] = ((),) * 9

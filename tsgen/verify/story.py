@@ -81,8 +81,8 @@ class Story:
     def cell(self, cell: int) -> str:
         """`ring.t` stage 2, of a cell."""
         info = self.system.fields[self.system.cell_field[cell]]
-        resource = self.system.kernel.resources[info.resource]
-        staged = resource.pipeline is not None and resource.pipeline.num_stages > 1
+        resource = self.system.kernel.resources.get(info.resource)
+        staged = resource is not None and resource.pipeline is not None and resource.pipeline.num_stages > 1
         return f"`{info.name}`" + (f" stage {self.system.cell_stage[cell]}" if staged else "")
 
     def wanted(self, b: BarrierInfo) -> str:

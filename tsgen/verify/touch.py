@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsgen.verify.machine import SYNC, TCGEN05, TX, WGMMA, Instruction, System
+from tsgen.verify.machine import SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
 from tsgen.verify.state import Problem, Record, State
 from tsgen.verify.written import unwritten
 from tsgen.verify.written import write as note_write
@@ -25,6 +25,11 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
     st.tokens += 2 if twin else 1
     covers, overlaps, aliases, cells = system.covers, system.overlaps, system.aliases, st.cells
     for base, stages, slot, back, write, boxes, spread, need in items:
+        if slot == TENSOR:
+            problem = _tensor(system, st, a, ins, token, base, back, write, boxes[0])
+            if problem is not None:
+                return problem
+            continue
         position = st.position[slot] - back if slot >= 0 else 0
         cell = base + position % stages
         box = boxes[0] if len(boxes) == 1 else boxes[st.iteration[a] % len(boxes)]
@@ -36,7 +41,7 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
             note_write(system, st, cell, position, box)
         kept = []
         for r in cells[cell]:
-            before, by, wrote, other_box, other_engine, other_spread, _ = r
+            before, by, wrote, other_box, other_engine, other_spread, _, _ = r
             if by == a:
                 ordered = other_engine == SYNC or known & before or (engine == other_engine and engine in IN_ORDER)
                 if twin and ordered and (write or wrote) and not known & before << 1:
@@ -82,6 +87,26 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
             groups = (groups[0] | groups[1], *groups[2:])
         row[engine] = groups
         st.engines[a] = tuple(row)
+    return None
+
+
+def _tensor(
+    system: System, st: State, a: int, ins: Instruction, token: int, cell: int, moving: int, write: bool, window: int
+) -> Problem | None:
+    """Checks an access to a tensor against those of other tasks in the same tile and iteration."""
+    at = (st.tile[a] if moving & 1 else -1, st.iteration[a] if moving & 2 else -1)
+    known, engine, ref = st.known[a], ins[3], ins[4]
+    kept = []
+    for r in st.cells[cell]:
+        if siblings(system, a, r.agent):
+            if r.agent == a and r.write == write and r.box == window and r.at == at:
+                continue
+        elif (write or r.write) and r.at == at and not known & r.token and system.meets(window, r.box):
+            data = (write, r.write, engine, r.engine, cell, -1, waited(st, r))
+            return Problem("race", a, ref, cell, r.agent, r.ref, data)
+        kept.append(r)
+    kept.append(Record(token, a, write, window, engine, None, ref, at))
+    st.cells[cell] = tuple(kept)
     return None
 
 

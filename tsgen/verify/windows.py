@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tsgen.derive.unfold import Node, constant, work_env
+from tsgen.derive.uses import Uses
 from tsgen.frozen import frozen
 from tsgen.model.algebra import canonical, substitute
-from tsgen.model.expr import Binary, Expr, Full, Index, Name, Ref, walk
+from tsgen.model.expr import Binary, Const, Expr, Full, Index, Name, Ref, walk
 from tsgen.model.kernel import Kernel, Work
+from tsgen.model.ops import Access
 from tsgen.model.steps import CallStep, DomainLoop
 
 ITERATION = "iteration "  # no name of a spec: it ends in a blank
@@ -23,6 +25,14 @@ class Range:
     length: int
 
 
+@frozen
+class TensorWindow:
+    """What a call touches of a tensor. `adds`: it adds to it, so that two of them are no conflict."""
+
+    ranges: tuple[Range, ...]
+    adds: bool
+
+
 def window(kernel: Kernel, work: Work, ref: Ref, node: Node, loop: DomainLoop | None) -> tuple[Range, ...] | None:
     """What a call touches of a tensor, with arguments, `let` values and the loop variable written out; None if that
     depends on data or is not known. Without brackets all of the tensor is touched."""
@@ -32,13 +42,14 @@ def window(kernel: Kernel, work: Work, ref: Ref, node: Node, loop: DomainLoop | 
     lets: dict[str, Expr] = {}
     for let in kernel.launch.lets:
         lets[let.name] = substitute(let.value, lets)
-    values: dict[str, Expr] = dict(lets)
-    if loop is not None:
-        start, step = substitute(loop.start.expr, lets), substitute(loop.step.expr, lets)
-        values[loop.var] = Binary("+", start, Binary("*", step, Name(ITERATION)))
-    args = {name: substitute(arg.expr, values) for name, arg in node.step.args.items()}
-    values.update(args)
     env = work_env(kernel, node, work)
+    params = kernel.env
+    here: dict[str, Expr] = {**lets, **{name: Const(v) for name, v in node.env.items() if name not in params}}
+    if loop is not None:
+        start, step = substitute(loop.start.expr, here), substitute(loop.step.expr, here)
+        here[loop.var] = Binary("+", start, Binary("*", step, Name(ITERATION)))
+    values = {**here, **{name: Const(v) for name, v in env.items() if name not in params}}
+    values.update({name: substitute(arg.expr, here) for name, arg in node.step.args.items()})
     found = []
     for w in ref.window:
         if isinstance(w, Full):
@@ -70,3 +81,42 @@ def apart(a: Range, b: Range, env: Mapping[str, int | float | str | bool]) -> bo
         return False
     d = canonical(Binary("-", b.start, a.start), env).value
     return None if d is None else not -b.length < d < a.length
+
+
+def meet(a: TensorWindow, b: TensorWindow, env: Mapping[str, int | float | str | bool]) -> bool:
+    """Whether two windows certainly have an element in common, and do not both add to it."""
+    if a.adds and b.adds:
+        return False
+    return all(apart(x, y, env) is False for x, y in zip(a.ranges, b.ranges, strict=True))
+
+
+def moves(kernel: Kernel, found: tuple[Range, ...]) -> int:
+    """Whether a window moves with tiles (1) and iterations (2)."""
+    used = {p.id for r in found if r.start is not None for p in walk(r.start) if isinstance(p, Name)}
+    tiles = any(n in kernel.symbols and kernel.symbols[n].time in ("tile", "step") for n in used)
+    return int(tiles) + 2 * (ITERATION in used)
+
+
+def same(a: tuple[Range, ...], b: tuple[Range, ...], env: Mapping[str, int | float | str | bool]) -> bool:
+    """Whether two windows are certainly the same elements."""
+    for x, y in zip(a, b, strict=True):
+        if (x.start is None) != (y.start is None) or x.length != y.length:
+            return False
+        if x.start is not None and y.start is not None and canonical(Binary("-", x.start, y.start), env).value != 0:
+            return False
+    return True
+
+
+def tensor_accesses(
+    kernel: Kernel, uses: Uses, nodes: tuple[Node, ...], loop: DomainLoop | None = None
+) -> Iterator[tuple[Work, Access, tuple[Range, ...] | None]]:
+    """What a program reads and writes of tensors, with the windows where they are known."""
+    for node in nodes:
+        step = node.step
+        if not isinstance(step, CallStep):
+            yield from tensor_accesses(kernel, uses, node.body, step if isinstance(step, DomainLoop) else loop)
+            continue
+        work = kernel.work(step.target, step.method) if step.kind == "work" else None
+        for access in uses.accesses(work) if work is not None else ():
+            if work is not None and access.ref.resource is None and access.ref.name in kernel.tensors:
+                yield work, access, window(kernel, work, access.ref, node, loop)

@@ -22,11 +22,14 @@ from tsgen.verify.machine import (
     ALL,
     ANYTHING,
     BRACKET,
+    BULK,
+    BULK_WRITE,
     ENGINE_NUMBERS,
     GRID_NEEDED,
     SOME,
     SYNC,
     TCGEN05,
+    TENSOR,
     TMEM_LD,
     TMEM_ST,
     TX,
@@ -38,6 +41,7 @@ from tsgen.verify.machine import (
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.regions import box_of, is_exact, union
 from tsgen.verify.spread import by_thread, elected, engine_of, owner_of, role_only, spread_of
+from tsgen.verify.windows import TensorWindow, moves, window
 
 _ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
 _MAX_PERIOD = 64
@@ -111,6 +115,11 @@ class Works:
         by_engine: dict[int, list[Item]] = {}
         for access in found:
             engine = ENGINE_NUMBERS[engine_of(self.kernel, work, access.engine)]
+            if access.ref.resource is None:
+                item = self._tensor(work, access, node)
+                if item is not None:
+                    by_engine.setdefault(BULK_WRITE if engine == BULK and item.write else engine, []).append(item)
+                continue
             by_engine.setdefault(engine, []).extend(self._items(work, access, node))
         transfers = self._transfers(work, node)
         if transfers:
@@ -240,6 +249,21 @@ class Works:
             cut = tuple(self.system.box(self._part(b, field, part, of)) for b in windows)
             found.append(Item(cell, count, slot, back, write, cut, spread, need))
         return found
+
+    def _tensor(self, work: Work, access: Access, node: Node) -> Item | None:
+        """An access to a tensor that tasks pass to each other, if its window is known."""
+        name = access.ref.name
+        chosen = work.args.get("where") is not None or (work.op is None and access.span == work.span)
+        if name not in self.b.passed_on or name not in self.kernel.tensors or chosen:
+            return None
+        found = window(self.kernel, work, access.ref, node, self.domain)
+        if found is None:
+            return None
+        adds = access.mode == "write" and work.args.get("reduce", "none") != "none"
+        self.system.windows.append(TensorWindow(found, adds))
+        at = len(self.system.windows) - 1
+        cell = self.layout.tensor(self.agent.cta, name)
+        return Item(cell, 1, TENSOR, moves(self.kernel, found), access.mode == "write", (at,), None)
 
     def _need(self, work: Work, access: Access, field: Field, node: Node) -> int:
         """What a read asks of its window. One that cannot be told exactly asks for some of it, and one that may not be
