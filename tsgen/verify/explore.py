@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tsgen.verify.knowledge import Knowledge, Memory
 from tsgen.verify.machine import EVERY, GUARD, System
+from tsgen.verify.parts import balances
 from tsgen.verify.run import Runner
 from tsgen.verify.shape import Key, Shapes
 from tsgen.verify.state import Decision, Problem, State
@@ -182,15 +183,12 @@ def finish(system: System, agents: list[int], st: State) -> Problem | None:
             acquires = r >= 0 and slot % 4 == 0 and slot in moved
             if acquires and commits and st.position[slot] != st.position[slot + 1]:
                 return Problem("uncommitted", a, -1, data=(r, st.position[slot], st.position[slot + 1]))
-    mine = {s for a in agents for s in system.agents[a].slots}
-    for r, slots in system.ring_slots.items():
-        if not mine.intersection(slots):
-            continue
+    for r in system.ring_slots:
         ring = system.rings[r]
-        for stage in range(ring.stages):
-            full = [b + stage for b in ring.full if b in system.reached] or [ring.full[0] + stage]
-            empty = [b + stage for b in ring.empty if b in system.reached] or [ring.empty[0] + stage]
-            used = (*full, *empty)
-            if len({st.done[b] for b in used}) > 1 or any(st.count[b] or st.transfer[b] for b in used):
-                return Problem("unbalanced", agents[0], -1, full[0], data=(r, stage))
+        for full, empty in balances(system, ring, agents):
+            for stage in range(ring.stages):
+                used = [b + stage for b in (*full, *empty)]
+                done = {st.done[b] for b in used} | ({0} if not full or not empty else set())
+                if len(done) > 1 or any(st.count[b] or st.transfer[b] for b in used):
+                    return Problem("unbalanced", agents[0], -1, used[0], data=(r, stage))
     return None

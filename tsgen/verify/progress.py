@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tsgen.diagnostics import Diagnostic, Finding, Related, error
+from tsgen.verify.parts import balances
 from tsgen.verify.story import Story
 
 
@@ -130,13 +131,20 @@ def unbalanced(story: Story) -> Finding:
         return _left_over(story, words, steps)
     b = story.system.barriers[p.barrier]
     ring, stage = p.data
-    full = [story.state.done[x + stage] for x in story.system.rings[ring].full if x in story.system.reached]
-    empty = [story.state.done[x + stage] for x in story.system.rings[ring].empty if x in story.system.reached]
+    sides = next(
+        both
+        for both in balances(story.system, story.system.rings[ring], story.agents)
+        if p.barrier - stage in (*both[0], *both[1])
+    )
+    full, empty = ([story.state.done[x + stage] for x in side] for side in sides)
     filled, freed = max(full, default=0), max(empty, default=0)
     steps = [(a, r) for a in story.agents for r in story.steps_of(a, b.resource, ("release", "wait", "commit"))]
     words = f"{story.stage(b)} was filled {_times(filled)} and {_done('release', freed)} when all tasks have ended"
     if filled == freed:
         words = f"a phase of {story.stage(b)} is half complete when all tasks have ended"
+        least = min((*full, *empty))
+        if least < filled:
+            words = f"{story.stage(b)} was filled {_times(filled)}, and that of another CTA {_times(least)}"
     return _left_over(story, words, steps)
 
 

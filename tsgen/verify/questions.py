@@ -20,7 +20,7 @@ class Questions:
         return Decision("value", index, tile, cta if u.per_cta else 0, 0)
 
     def bounds(self, st: State, form: Linear, tile: int, cta: int) -> tuple[int, int | None, Decision | None]:
-        """Least value, value if decided, and the decision that is missing."""
+        """Least value (of a form that rises with its unknowns), value if decided, and the decision that is missing."""
         value = form.const
         missing = None
         for index, coefficient in form.terms:
@@ -45,14 +45,15 @@ class Questions:
         return u.low if u.low is not None else self.floor(index)
 
     def floor(self, index: int) -> int:
-        """A value so small that every loop with this unknown has no trip; smaller ones behave the same."""
+        """A value so small that every loop with this unknown has no trip; smaller ones behave the same. Such an unknown
+        is alone in its bounds (`Symbols.bound`)."""
         least = 0
         for agent in self.system.agents:
             for ins in agent.code:
                 if ins[0] == LOOP:
                     for u, c in ins[1].terms:
-                        if u == index and c > 0 and len(ins[1].terms) == 1:
-                            least = min(least, -(ins[1].const // c) if ins[1].const > 0 else 0)
+                        if u == index:
+                            least = min(least, -ins[1].const // c)
         return least
 
     def test(self, st: State, t: Test, agent: int) -> bool | Decision:

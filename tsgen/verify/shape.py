@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tsgen.verify.machine import ACCESS, FIRST, LAST, Agent, System, Test
+from tsgen.verify.parts import own_barriers, sides
 from tsgen.verify.run import Runner
 from tsgen.verify.state import Decision, State
 from tsgen.verify.symbols import Linear
@@ -29,8 +30,10 @@ class Shapes:
         owned = _slot_owners(system)
         self.rings = [r for r, slots in system.ring_slots.items() if any(owned[s] in mine for s in slots)]
         self.slots = {r: [s for s in system.ring_slots[r] if owned[s] in mine] for r in self.rings}
-        self.full = {r: [b for b in system.rings[r].full if b in system.reached] for r in self.rings}
-        self.empty = {r: [b for b in system.rings[r].empty if b in system.reached] for r in self.rings}
+        own = own_barriers(system, agents)
+        both = {r: sides(system, system.rings[r], own) for r in self.rings}
+        self.full = {r: full for r, (full, _) in both.items()}
+        self.empty = {r: empty for r, (_, empty) in both.items()}
         self.named = [i for i, b in enumerate(system.barriers) if b.side == "named"]
         bases = {f: c for c, f in reversed(list(enumerate(system.cell_field)))}
         self.ring_cells: dict[int, list[tuple[int, int]]] = {r: [] for r in self.rings}

@@ -24,6 +24,7 @@ from tsgen.verify.machine import (
     StepInfo,
     System,
 )
+from tsgen.verify.parts import balances
 from tsgen.verify.run import Runner
 from tsgen.verify.state import Decision, Problem, State
 
@@ -370,7 +371,9 @@ class Story:
                 barriers = [p.barrier]
                 if p.kind == "unbalanced":
                     ring, stage = p.data
-                    barriers = [self.system.rings[ring].full[0] + stage, self.system.rings[ring].empty[0] + stage]
+                    for both in balances(self.system, self.system.rings[ring], self.agents):
+                        if p.barrier - stage in (*both[0], *both[1]):
+                            barriers = [side[0] + stage for side in both if side]
                 for b in barriers:
                     involved.update(a for a, _, _ in list(self.suppliers(b, 0))[:1])
             return sorted(involved)[:COLUMNS]

@@ -2,26 +2,30 @@
 
 Every bound is brought to its canonical polynomial with all `let` values written out, so that equal bounds are equal
 unknowns whatever names they were given. A sum that occurs in one combination only is one unknown; otherwise each of its
-terms is. An unknown has a smallest and a largest value from interval arithmetic, and it may change from tile to tile.
+terms is. A loop must not have fewer trips where an unknown is larger: a bound that would need a negative factor
+(`end: n - m`, where other loops count to n) is an unknown of its own, or, if it is known not to be negative, the others
+are counted from it (`n = (n - m) + m`). An unknown has a smallest and a largest value from interval arithmetic and
+`launch.assume`, and it may change from tile to tile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import gcd, lcm
+from math import ceil, floor, gcd, lcm
 from typing import NamedTuple
 
 from tsgen.model.algebra import canonical, substitute
 from tsgen.model.bounds import Interval, interval, intervals
-from tsgen.model.expr import Expr, Name, Scalar, names, text
+from tsgen.model.expr import Binary, BoolOp, Compare, Expr, Name, Scalar, names, text
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Atom, Monomial, Poly
 from tsgen.verify.uniform import uniform
 
 Env = Mapping[str, Scalar]
 LONG, SHORT = 512, 64
+_SIGNS = {">": Interval(1), ">=": Interval(0), "<": Interval(None, -1), "<=": Interval(None, 0), "==": Interval(0, 0)}
 
 
 class Linear(NamedTuple):
@@ -53,8 +57,10 @@ class Symbols:
     _lets: dict[str, Expr] = field(default_factory=dict)
     _known: dict[str, Interval] = field(default_factory=dict)
     _units: dict[Poly, str] = field(default_factory=dict)  # non-constant parts without their factor, and their text
+    _counted: dict[Poly, str] = field(default_factory=dict)  # those of bounds, with their sign
     _facts: list[tuple[Poly, Interval]] = field(default_factory=list)
     _index: dict[Poly, int] = field(default_factory=dict)  # unit -> unknown
+    _basis: list[tuple[Monomial, Poly, dict[int, Fraction]]] = field(default_factory=list)  # of all other forms
 
     def __post_init__(self) -> None:
         self._known = intervals(self.kernel)
@@ -75,12 +81,15 @@ class Symbols:
         return found
 
     def add(self, e: Expr, env: Env, written: Expr | None = None) -> None:
-        """Announces a bound; `written` is the part of it that names it."""
+        """Announces what a condition compares; or a bound, of which `written` is the part that names it."""
         p = self.poly(e, env)
-        unit, _, _ = _parts(p)
+        unit, factor, _ = _parts(p)
         if unit.terms:
             named = written is not None and _parts(self.poly(written, env))[0] == unit
-            self._units.setdefault(unit, text(written if named and written is not None else e))
+            label = text(written if named and written is not None else e)
+            self._units.setdefault(unit, label)
+            if written is not None:
+                self._counted.setdefault(unit if factor > 0 else -unit, label)
             self._facts.append((p, interval(e, self._known, env)))
 
     def settle(self) -> None:
@@ -91,54 +100,104 @@ class Symbols:
             self._facts.append((p, self._known.get(name, Interval())))
             if p in self._units:
                 self._units[p] = name
+            if p in self._counted:
+                self._counted[p] = name
+        self._facts += [fact for placed in self.kernel.launch.assume for fact in self._assumed(placed.expr)]
+        shared = [u for u in self._units if any(v != u and _monomials(u) & _monomials(v) for v in self._units)]
         for unit, label in self._units.items():
-            if any(u != unit and _monomials(u) & _monomials(unit) for u in self._units):
-                for monomial, _ in unit.terms:
-                    single = Poly(((monomial, Fraction(1)),))
-                    self._declare(single, self._units.get(single, _monomial_text(monomial)))
-            else:
-                self._declare(unit, label)
-        for poly, known in self._facts:
-            self._limit(poly, known)
+            if unit not in shared:
+                self._declare(-unit if -unit in self._counted and unit not in self._counted else unit, label, True)
+        mixed = [
+            u
+            for u in self._counted
+            if (u in shared or -u in shared) and any(c < 0 for _, c in u.terms) and self._range(u).low is not None
+        ]
+        for unit in mixed:
+            self._declare(unit, self._counted[unit], True)
+        negative = [m for u in mixed for m, c in u.terms if c < 0]
+        for monomial in (*negative, *(m for u in shared for m, _ in u.terms)):
+            single = Poly(((monomial, Fraction(1)),))
+            self._declare(single, self._units.get(single, _monomial_text(monomial)), True)
 
-    def _declare(self, unit: Poly, label: str) -> None:
+    def _assumed(self, e: Expr) -> Iterator[tuple[Poly, Interval]]:
+        """What an assumption says of differences."""
+        if isinstance(e, BoolOp) and e.op == "and":
+            for v in e.values:
+                yield from self._assumed(v)
+        if isinstance(e, Compare):
+            for op, a, b in zip(e.ops, e.operands, e.operands[1:], strict=False):
+                p = self.poly(Binary("-", a, b), self.kernel.env)
+                if p.integral and op in _SIGNS:
+                    yield p, _SIGNS[op]
+
+    def _declare(self, unit: Poly, label: str, base: bool = False) -> int:
+        """The unknown of a unit. With `base`, other forms are combined from it, unless it is a combination itself."""
         if unit in self._index:
-            return
+            return self._index[unit]
+        index = len(self.unknowns)
+        if base:
+            rest, used = self._reduce(unit)
+            if not rest.terms:
+                return -1
+            pivot, c = rest.terms[0]
+            share = {u: -f / c for u, f in used.items()} | {index: 1 / c}
+            self._basis.append((pivot, rest * Poly.constant(1 / c), share))
         names = set(_names(unit))
         tile = any(n in self.kernel.symbols and self.kernel.symbols[n].time in ("tile", "step") for n in names)
-        self._index[unit] = len(self.unknowns)
-        self.unknowns.append(Unknown(label, None, None, tile, not uniform(unit, self.clusters)))
+        known = self._range(unit)
+        self._index[unit] = index
+        self.unknowns.append(Unknown(label, known.low, known.high, tile, not uniform(unit, self.clusters)))
+        return index
 
-    def _limit(self, poly: Poly, known: Interval) -> None:
-        """Narrows the unknown that a fact is about, if it is about one alone."""
-        form = self._form(poly)
-        if form is None or len(form.terms) != 1:
-            return
-        index, c = form.terms[0]
-        u = self.unknowns[index]
-        low, high = (known.low, known.high) if c > 0 else (known.high, known.low)
-        if low is not None:
-            n = -((form.const - low) // c) if c > 0 else (form.const - low) // -c
-            u.low = n if u.low is None else max(u.low, n)
-        if high is not None:
-            n = (high - form.const) // c if c > 0 else -((high - form.const) // -c)
-            u.high = n if u.high is None else min(u.high, n)
+    def _reduce(self, p: Poly) -> tuple[Poly, dict[int, Fraction]]:
+        """What is left of a form after its part over the basis, and that part."""
+        used: dict[int, Fraction] = {}
+        for pivot, row, share in self._basis:
+            c = dict(p.terms).get(pivot)
+            if c is not None:
+                p = p - row * Poly.constant(c)
+                for u, f in share.items():
+                    used[u] = used.get(u, Fraction(0)) + c * f
+        return p, {u: f for u, f in used.items() if f}
+
+    def _range(self, unit: Poly) -> Interval:
+        """What the facts say of a unit alone."""
+        found = Interval()
+        for p, known in self._facts:
+            other, factor, const = _parts(p)
+            if other not in (unit, -unit):
+                continue
+            c = factor if other == unit else -factor
+            low, high = (known.low, known.high) if c > 0 else (known.high, known.low)
+            least = None if low is None else ceil((low - const) / c)
+            most = None if high is None else floor((high - const) / c)
+            found = found.meet(Interval(least, most))
+        return found
 
     def bound(self, e: Expr, env: Env) -> Linear:
-        """The linear form of an announced bound. One that has none is an unknown of its own. A large number is taken
-        for an unknown of at least `SHORT`: what holds for all those holds for it."""
+        """The linear form of an announced bound, in which no unknown has a negative factor: one that has none is an
+        unknown of its own. A large number is taken for an unknown of at least `SHORT`: what holds for all those holds
+        for it."""
         p = self.poly(e, env)
         form = self._form(p)
-        if form is None:
-            self._declare(p, text(e))
-            return Linear(0, ((self._index[p], 1),))
-        if not form.terms and form.const > LONG:
+        if form is not None and not form.terms and form.const > LONG:
             unit = Poly.atom(f"={form.const}")
-            self._declare(unit, str(form.const))
-            u = self.unknowns[self._index[unit]]
+            u = self.unknowns[self._declare(unit, str(form.const))]
             u.low, u.high, u.number = SHORT, form.const, form.const
             return Linear(0, ((self._index[unit], 1),))
-        return form
+        if form is not None and (not form.terms or self._rises(form)):
+            return form
+        unit, factor, const = _parts(p)
+        if factor.denominator != 1 or const.denominator != 1:
+            return Linear(0, ((self._declare(p, text(e)), 1),))
+        unit, factor = (unit, factor) if factor > 0 else (-unit, -factor)
+        label = self._counted.get(unit, text(e))
+        return Linear(int(const), ((self._declare(unit, label), int(factor)),))
+
+    def _rises(self, form: Linear) -> bool:
+        """Whether a form never falls with its unknowns; in a sum, each of them must have a least value."""
+        known = len(form.terms) == 1 or all(self.unknowns[u].low is not None for u, _ in form.terms)
+        return known and all(c > 0 for _, c in form.terms)
 
     def form(self, e: Expr, env: Env) -> Linear | None:
         """The linear form of an expression over the unknowns; None if it has another form."""
@@ -150,15 +209,14 @@ class Symbols:
             return None
         if not unit.terms:
             return Linear(int(const))
-        if unit in self._index:
-            return Linear(int(const), ((self._index[unit], int(factor)),)) if factor.denominator == 1 else None
-        terms = []
-        for monomial, c in unit.terms:
-            single = self._index.get(Poly(((monomial, Fraction(1)),)))
-            if single is None or (c * factor).denominator != 1:
-                return None
-            terms.append((single, int(c * factor)))
-        return Linear(int(const), tuple(sorted(terms)))
+        signed = unit if factor > 0 else -unit
+        for u, c in ((signed, abs(factor)), (-signed, -abs(factor))):
+            if u in self._index:
+                return Linear(int(const), ((self._index[u], int(c)),)) if c.denominator == 1 else None
+        rest, used = self._reduce(unit * Poly.constant(factor))
+        if rest.terms or any(c.denominator != 1 for c in used.values()):
+            return None
+        return Linear(int(const), tuple(sorted((u, int(c)) for u, c in used.items())))
 
 
 def _parts(p: Poly) -> tuple[Poly, Fraction, Fraction]:
