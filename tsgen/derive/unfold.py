@@ -14,7 +14,7 @@ from tsgen.model.kernel import Kernel, Task, TaskInstance, Work
 from tsgen.model.steps import CallStep, StaticFor, StaticIf, Step
 
 Env = Mapping[str, Scalar]
-UNKNOWN = -1  # an instance index that has no compile-time value
+UNKNOWN = -1  # an instance index that has no compile-time value; TS265 says where
 
 
 class Node(NamedTuple):

@@ -18,6 +18,7 @@ from tsgen.verify import (
     counts,
     graph,
     groups,
+    instances,
     memory,
     nbytes,
     registers,
@@ -41,6 +42,9 @@ def verify(kernel: Kernel, derived: Derived, seen: Seen | None = None) -> Report
     """Checks everything that can be checked without running the kernel. Findings are sorted by place. `seen` remembers
     what was proven, so that variants whose machines are the same are run once."""
     facts = uses(kernel)
+    unknown = instances.instances_known(kernel, derived, facts)
+    if unknown:  # whatever else is said would be about other steps
+        return Report(_sorted(unknown), Proof(False, 0, 0.0, "none", ""))
     causes = [d for c in _CAUSES for d in c(kernel, derived, facts)]
     others = [d for c in _OTHERS for d in c(kernel, derived, facts)]
     if any(d.severity == "error" for d in causes):

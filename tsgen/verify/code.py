@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
-from tsgen.derive.unfold import UNKNOWN, Node, constant
+from tsgen.derive.unfold import Node, constant
 from tsgen.model.expr import Binary, Expr, Placed, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
 from tsgen.verify.build import Builder
@@ -312,8 +312,6 @@ class Coder:
     def _call(self, node: Node, context: Context) -> None:
         step = node.step
         assert isinstance(step, CallStep)
-        if node.instance == UNKNOWN:
-            return
         match step.kind:
             case "work":
                 self.works.work(node)

@@ -9,11 +9,11 @@ from functools import reduce
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
 from tsgen.derive.storage import root, stages, window_bytes
-from tsgen.derive.unfold import UNKNOWN, Env, Node, calls, constant, index_of, work_env
+from tsgen.derive.unfold import Env, Node, calls, constant, index_of, work_env
 from tsgen.derive.uses import cta_group, one_peer, peer_axis, tx_bytes, value_bytes
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
 from tsgen.model.expr import Call, IfElse, Placed, Ref, children, names, walk
-from tsgen.model.kernel import Assign, CopyArg, Field, Work
+from tsgen.model.kernel import Assign, CopyArg, Field, Resource, Work
 from tsgen.model.ops import OPS, Access, copies
 from tsgen.model.steps import CallStep, DomainLoop
 from tsgen.verify.build import Builder
@@ -213,6 +213,13 @@ class Works:
             return index_of(ref.instance, env)
         return node.instance if ref.resource == work.owner else 0
 
+    def _viewed(self, owner: Resource, view: Ref | None, instance: int) -> int:
+        """Which instance of the field's owner a reference touches: a view picks by the index of its own resource."""
+        if view is None or view.instance is None:
+            return instance
+        own = {} if owner.each is None else {owner.each.var: instance}
+        return index_of(view.instance, {**self.kernel.env, **own})
+
     # ---- accesses ----------------------------------------------------------------------------------------------
 
     def _items(self, work: Work, access: Access, node: Node) -> list[Item]:
@@ -235,8 +242,8 @@ class Works:
         written = owner.fields[ref.name]
         field = root(self.kernel, written)
         view = written.view
-        at = instance if view is None or view.instance is None else index_of(view.instance, env)
-        windows = self._boxes(work, ref, field, node) if view is None or view.window is None else ((),)
+        at = self._viewed(owner, view, instance)
+        windows = self._boxes(work, ref, field, node)
         slot, back, count = self._position(ref.resource, instance, self._producer_side(work, ref, write, instance))
         target = self.kernel.resources[field.owner]
         count = min(count, stages(target))
@@ -270,7 +277,7 @@ class Works:
         made for nothing: an accumulator that is overwritten, a field that a body need not touch, and all that a work
         could read of which only the role is known."""
         ref = access.ref
-        if access.mode == "write" or work.auxiliary or role_only(work) or node.instance == UNKNOWN:
+        if access.mode == "write" or work.auxiliary or role_only(work):
             return ANYTHING
         if work.op is None and access.span == work.span and not self._touches(work, ref.name):
             return ANYTHING
