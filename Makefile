@@ -39,7 +39,7 @@ check: $(TSGEN)
 	$(TSGEN) build --check $(SPECS)
 
 test: $(TSGEN)
-	$(VENV)/bin/python -m pytest -q
+	$(VENV)/bin/python -m pytest -q -n auto --dist loadfile
 
 lint: $(TSGEN)
 	$(VENV)/bin/ruff check .
