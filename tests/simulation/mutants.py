@@ -1,4 +1,5 @@
-"""`python -m tests.simulation.mutants [SPEC...]`: mutants of the bundled specs through the verifier and the simulator.
+"""`python -m tests.simulation.mutants [I/N] [SPEC...]`: mutants of the bundled specs (the I-th of N parts of them)
+through the verifier and the simulator.
 
 Prints the mutants on which the two disagree: accepted and seen to go wrong, or rejected and right in every run without
 a reason that stands here. Exits 1 if there are any.
@@ -99,8 +100,11 @@ def judge(mutant: Mutant) -> tuple[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    paths = [Path(a) for a in arguments] or sorted([*ROOT.glob("specs/*.yaml")])
+    part = re.fullmatch(r"(\d+)/(\d+)", arguments[0]) if arguments else None
+    paths = [Path(a) for a in arguments[part is not None :]] or sorted(ROOT.glob("specs/*.yaml"))
     chosen = [m for path in paths for m in mutants(path)]
+    if part is not None:
+        chosen = chosen[int(part[1]) - 1 :: int(part[2])]
     count: Counter[str] = Counter()
     with Pool(2) as pool:
         for mutant, (word, said) in zip(chosen, pool.imap(judge, chosen), strict=True):
