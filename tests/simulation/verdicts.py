@@ -53,6 +53,9 @@ SHAPES: dict[str, Sequence[Mapping[str, int]]] = {  # by kernel: enough trips to
     "sm100_gemm": [{"L": 1, "M": 136, "N": 264, "K": 328}, {"L": 1, "M": 8, "N": 8, "K": 0}],
     "sm100_gemm_persistent": [{"L": 1, "M": 264, "N": 264, "K": 456}],
     "sm100_gemm_nvfp4": [{"L": 1, "M": 256, "N": 256, "K": 1536}],
+    "sm100_gemm_split_k": [{"M": 136, "N": 72, "K": 1304}],
+    "sm100_group_fork": [{"M": 136, "N": 136, "K": 456}],
+    "sm100_group_merge": [{"M": 136, "N": 136, "K": 456}],
     "sm100_attention": [{"B": 1, "Sq": 200, "Sk": 400, "Hq": 1, "Hk": 1}],
 }
 NUMBERS = "wrong numbers"
