@@ -147,7 +147,7 @@ def soft_mask(j_, s: cute.Tensor, row0, w, Sk):
 @cute.jit
 def soft_top(row_max: cute.Tensor, s: cute.Tensor, log2_scale, base: cute.Tensor, corr: cute.Tensor):
     values = [s[e, 0, j] for j in range(32) for e in range(4)]
-    new = cute.arch.fmax(row_max[0], across_lanes(cute.arch.fmax, combine(cute.arch.fmax, values), 1))
+    new = cute.arch.fmax(row_max[0], combine(cute.arch.fmax, values))
     base[0] = (0.0 if new == -Float32.inf else new) * log2_scale
     corr[0] = cute.math.exp2(row_max[0] * log2_scale - base[0], fastmath=True)
     row_max[0] = new
@@ -169,7 +169,7 @@ def soft_exp(s: cute.Tensor, log2_scale, base: cute.Tensor, row_sum: cute.Tensor
         for e in cutlass.range_constexpr(4):
             s[e, 0, j] = cute.math.exp2(s[e, 0, j] * log2_scale - base[0], fastmath=True)
     values = [s[e, 0, j] for j in range(32) for e in range(4)]
-    row_sum[0] = row_sum[0] * corr[0] + across_lanes(operator.add, combine(operator.add, values), 1)
+    row_sum[0] = row_sum[0] * corr[0] + combine(operator.add, values)
 
 
 # sm100_attention.yaml:118 stats.put_sum
