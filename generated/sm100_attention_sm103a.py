@@ -358,7 +358,8 @@ def sm100_attention_kernel(
             cute.arch.alloc_tmem(TMEM_COLUMNS, tmem_slot)
             cute.arch.relinquish_tmem_alloc_permit()
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=416)
-        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+        # all of tensor memory is allocated: it starts at 0
+        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
         # sm100_attention.yaml:85 soft.row_max
         soft_row_max = cute.make_rmem_tensor(1, Float32)
         # sm100_attention.yaml:86 soft.row_sum
@@ -488,7 +489,8 @@ def sm100_attention_kernel(
         clusters = cute.arch.grid_dim()[0]
         thread = tid % 128
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=416)
-        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+        # all of tensor memory is allocated: it starts at 0
+        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
         stats_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
         # sm100_attention.yaml:123 corr.r
         corr_r = cute.make_rmem_tensor(1, Float32)
@@ -637,7 +639,8 @@ def sm100_attention_kernel(
             cluster = cute.arch.block_idx()[0]
             clusters = cute.arch.grid_dim()[0]
             cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=416)
-            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+            # all of tensor memory is allocated: it starts at 0
+            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
             k_ring_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, K_STAGES)
             q_tile_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
             s_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 1)
