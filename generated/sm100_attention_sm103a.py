@@ -147,7 +147,7 @@ def soft_mask(j_, s: cute.Tensor, row0, w, Sk):
 @cute.jit
 def soft_top(row_max: cute.Tensor, s: cute.Tensor, log2_scale, base: cute.Tensor, corr: cute.Tensor):
     values = [s[e, 0, j] for j in range(32) for e in range(4)]
-    new = cute.arch.fmax(row_max[0], across_lanes(cute.arch.fmax, combine(cute.arch.fmax, values), 1))
+    new = cute.arch.fmax(row_max[0], combine(cute.arch.fmax, values))
     base[0] = (0.0 if new == -Float32.inf else new) * log2_scale
     corr[0] = cute.math.exp2(row_max[0] * log2_scale - base[0], fastmath=True)
     row_max[0] = new
@@ -169,7 +169,7 @@ def soft_exp(s: cute.Tensor, log2_scale, base: cute.Tensor, row_sum: cute.Tensor
         for e in cutlass.range_constexpr(4):
             s[e, 0, j] = cute.math.exp2(s[e, 0, j] * log2_scale - base[0], fastmath=True)
     values = [s[e, 0, j] for j in range(32) for e in range(4)]
-    row_sum[0] = row_sum[0] * corr[0] + across_lanes(operator.add, combine(operator.add, values), 1)
+    row_sum[0] = row_sum[0] * corr[0] + combine(operator.add, values)
 
 
 # sm100_attention.yaml:118 stats.put_sum
@@ -358,7 +358,8 @@ def sm100_attention_kernel(
             cute.arch.alloc_tmem(TMEM_COLUMNS, tmem_slot)
             cute.arch.relinquish_tmem_alloc_permit()
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=416)
-        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+        # all of tensor memory is allocated: it starts at 0
+        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
         # sm100_attention.yaml:85 soft.row_max
         soft_row_max = cute.make_rmem_tensor(1, Float32)
         # sm100_attention.yaml:86 soft.row_sum
@@ -488,7 +489,8 @@ def sm100_attention_kernel(
         clusters = cute.arch.grid_dim()[0]
         thread = tid % 128
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=416)
-        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+        # all of tensor memory is allocated: it starts at 0
+        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
         stats_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
         # sm100_attention.yaml:123 corr.r
         corr_r = cute.make_rmem_tensor(1, Float32)
@@ -637,7 +639,8 @@ def sm100_attention_kernel(
             cluster = cute.arch.block_idx()[0]
             clusters = cute.arch.grid_dim()[0]
             cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=416)
-            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+            # all of tensor memory is allocated: it starts at 0
+            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
             k_ring_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, K_STAGES)
             q_tile_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
             s_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 1)

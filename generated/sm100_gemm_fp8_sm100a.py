@@ -35,7 +35,7 @@ STAGES = 4
 EPI_N = 64
 
 # derived
-AB_BYTES = (TILE_M * TILE_K + TILE_N * TILE_K) * 1  # one stage of ab
+AB_BYTES = TILE_M * TILE_K + TILE_N * TILE_K  # one stage of ab
 ACC_ARRIVALS = 4  # releases of one stage of acc: 4 warps
 TMEM_LANE = 1 << 16  # addresses of tensor memory: the lane above, the column below
 TMEM_READY = 1  # named barrier: tensor memory is allocated

@@ -54,7 +54,7 @@ EPI_N = 64
 K_BLOCKS = TILE_K // (4 * VEC)
 
 # derived
-RING_BYTES = 2 * ((TILE_M * TILE_K + (TILE_N // PAIR) * TILE_K + 1 * K_BLOCKS * 512 + 2 * K_BLOCKS * 512) * 1)  # one stage of ring
+RING_BYTES = 2 * (TILE_M * TILE_K + (TILE_N // PAIR) * TILE_K + 1 * K_BLOCKS * 512 + 2 * K_BLOCKS * 512)  # one stage of ring
 ACC_ARRIVALS = 8  # releases of one stage of acc: 4 warps x 2 CTAs
 ACC_C_AT = 12  # its first column
 TMEM_LANE = 1 << 16  # addresses of tensor memory: the lane above, the column below
@@ -211,7 +211,8 @@ def sm100_gemm_nvfp4_kernel(
             cute.arch.alloc_tmem(TMEM_COLUMNS, tmem_slot, is_two_cta=True)
             cute.arch.relinquish_tmem_alloc_permit(is_two_cta=True)
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
-        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+        # all of tensor memory is allocated: it starts at 0
+        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
         acc_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 1)
         # sm100_gemm_nvfp4.yaml:89 frag.c
         frag_c = cute.make_rmem_tensor((8, 1, 8), Float32)
@@ -268,7 +269,8 @@ def sm100_gemm_nvfp4_kernel(
         # ---- sm100_gemm_nvfp4.yaml:121 task mma: warp 4, 40 registers; schedule sm100_gemm_nvfp4.yaml:100
         if warp_idx == 4:
             cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
-            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+            # all of tensor memory is allocated: it starts at 0
+            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
             # sm100_gemm_nvfp4.yaml:121 cta: leader
             if cta_rank == 0:
                 acc_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 1)

@@ -214,7 +214,8 @@ def sm100_gemm_persistent_kernel(
             cute.arch.alloc_tmem(TMEM_COLUMNS, tmem_slot, is_two_cta=True)
             cute.arch.relinquish_tmem_alloc_permit(is_two_cta=True)
         cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
-        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+        # all of tensor memory is allocated: it starts at 0
+        tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
         acc_wait = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
         # sm100_gemm_persistent.yaml:71 frag.c
         frag_c = cute.make_rmem_tensor((8, 1, 8), Float32)
@@ -303,7 +304,8 @@ def sm100_gemm_persistent_kernel(
             clusters = cute.arch.grid_dim()[0] // PAIR
             cta_rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
             cute.arch.barrier(barrier_id=TMEM_READY, number_of_threads=160)
-            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)  # all of tensor memory is allocated: it starts at 0
+            # all of tensor memory is allocated: it starts at 0
+            tmem = cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)
             # sm100_gemm_persistent.yaml:128 cta: leader
             if cta_rank == 0:
                 acc_state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)

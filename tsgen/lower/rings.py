@@ -308,8 +308,8 @@ def _bytes_text(b: Builder, r: Resource) -> str:
     parts = []
     for bits, products in by_width.items():
         inner = " + ".join(products)
-        unit = f"* {bits // 8}" if bits % 8 == 0 else f"* {bits} // 8"
-        parts.append(f"({inner}) {unit}" if len(products) > 1 else f"{inner} {unit}")
+        unit = "" if bits == 8 else f" * {bits // 8}" if bits % 8 == 0 else f" * {bits} // 8"
+        parts.append(f"({inner}){unit}" if unit and len(products) > 1 else f"{inner}{unit}")
     return " + ".join(parts) if pair == 1 else f"2 * ({' + '.join(parts)})"
 
 

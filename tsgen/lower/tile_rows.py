@@ -107,7 +107,7 @@ def _reduced(f: TileFunction, e: Call, argument: Expr) -> str:
     if p.shape(argument) in ("tile", "col"):
         repeated = f"for j in range({x.reps[1]}) " if f.j != "0" else ""
         part = _combined(f, op, f"{part} {repeated}for e in range({x.vector})")
-    if e.function == "partial_rowsum":
+    if e.function == "partial_rowsum" or x.across == 1:
         return part
     if e.function == "warp_rowsum" and x.down > 1:
         refuse(f"`warp_rowsum` over a tile of {x.rows}x{x.cols}, whose rows lie on some of the warps", f.work.span)

@@ -49,7 +49,7 @@ def enter(s: TaskState) -> list[Statement]:
         out.insert(0, Statement("ops/tmem_alloc", values))
     if b.derived.tmem_columns == ALL_COLUMNS:  # a constant: no task keeps addresses in registers
         text = "cute.make_ptr(Float32, 0, cute.AddressSpace.tmem, assumed_align=16)"
-        return [*out, assign("tmem", f"{text}  # all of tensor memory is allocated: it starts at 0")]
+        return [*out, assign("tmem", text, "all of tensor memory is allocated: it starts at 0")]
     return [*out, assign("tmem", "cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)")]
 
 
