@@ -78,6 +78,8 @@ def indices(ref: Ref, node: Node) -> list[Expr]:
 
 def by_thread(ref: Ref, node: Node, loop: DomainLoop | None = None) -> bool:
     """Whether threads of a task have windows of their own."""
+    if ref.window is None:
+        return False
     used = {n for e in indices(ref, node) for n in names(e)}
     return bool(used & BY_THREAD) or (loop is not None and loop.var in used and divergent(loop))
 

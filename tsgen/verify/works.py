@@ -67,6 +67,7 @@ class Works:
         self.ref = ref
         self.domain: DomainLoop | None = None
         self.loop: tuple[str, int, int] | None = None  # its variable, first value and step, where those are numbers
+        self.chosen: dict[int, bool] = {}  # by identity of the work
         self.registers: set[tuple[str, str]] = set()
         after = [e.downstream for e in self.kernel.graph if self._is_pdl(e.upstream)]
         self.after_grid = set(after)
@@ -302,14 +303,12 @@ class Works:
             return re.search(rf"\b{name}\b", work.body) is not None
         return len(self.kernel.resources[work.owner].fields) == 1
 
-    @staticmethod
-    def _chosen(work: Work) -> bool:
+    def _chosen(self, work: Work) -> bool:
         """Whether elements are chosen among: those that are not need not be there."""
-        values = [v.expr for v in work.args.values() if isinstance(v, Placed)]
-        values += [a.value for v in work.args.values() if isinstance(v, tuple) for a in v if isinstance(a, Assign)]
-        return "where" in work.args or any(
-            isinstance(e, IfElse) or (isinstance(e, Call) and e.function == "where") for v in values for e in walk(v)
-        )
+        found = self.chosen.get(id(work))
+        if found is None:
+            found = self.chosen[id(work)] = _chooses(work)
+        return found
 
     def _part(self, box: Box, field: Field, part: int, of: int) -> Box:
         """A multicast copy is split among the CTAs: each loads one part of the window for all. The part is one more
@@ -441,6 +440,14 @@ class Works:
             return evaluate(extent, self.kernel.env) == cluster  # type: ignore[arg-type]
         except (NotConstant, NoValue):
             return False
+
+
+def _chooses(work: Work) -> bool:
+    values = [v.expr for v in work.args.values() if isinstance(v, Placed)]
+    values += [a.value for v in work.args.values() if isinstance(v, tuple) for a in v if isinstance(a, Assign)]
+    return "where" in work.args or any(
+        isinstance(e, IfElse) or (isinstance(e, Call) and e.function == "where") for v in values for e in walk(v)
+    )
 
 
 def _lcm(a: int, b: int) -> int:
