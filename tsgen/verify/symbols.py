@@ -60,6 +60,7 @@ class Symbols:
     _counted: dict[Poly, str] = field(default_factory=dict)  # those of bounds, with their sign
     _facts: list[tuple[Poly, Interval]] = field(default_factory=list)
     _index: dict[Poly, int] = field(default_factory=dict)  # unit -> unknown
+    _long: list[int] = field(default_factory=list)  # large numbers that loops count to
     _basis: list[tuple[Monomial, Poly, dict[int, Fraction]]] = field(default_factory=list)  # of all other forms
 
     def __post_init__(self) -> None:
@@ -91,6 +92,8 @@ class Symbols:
             if written is not None:
                 self._counted.setdefault(unit if factor > 0 else -unit, label)
             self._facts.append((p, interval(e, self._known, env)))
+        elif (value := p.value) is not None and value > LONG and value.denominator == 1:
+            self._long.append(int(value))
 
     def settle(self) -> None:
         """Chooses the unknowns: a sum that shares terms with a different sum is taken apart into its terms."""
@@ -176,15 +179,16 @@ class Symbols:
 
     def bound(self, e: Expr, env: Env) -> Linear:
         """The linear form of an announced bound, in which no unknown has a negative factor: one that has none is an
-        unknown of its own. A large number is taken for an unknown of at least `SHORT`: what holds for all those holds
-        for it."""
+        unknown of its own. A large number is taken for an unknown of at least `SHORT` (and a difference): what holds
+        for all those holds for it."""
         p = self.poly(e, env)
         form = self._form(p)
         if form is not None and not form.terms and form.const > LONG:
-            unit = Poly.atom(f"={form.const}")
-            u = self.unknowns[self._declare(unit, str(form.const))]
-            u.low, u.high, u.number = SHORT, form.const, form.const
-            return Linear(0, ((self._index[unit], 1),))
+            least = self._least_of_its_group(form.const)
+            unit = Poly.atom(f"={least}")
+            u = self.unknowns[self._declare(unit, str(least))]
+            u.low, u.high, u.number = SHORT, least, least
+            return Linear(form.const - least, ((self._index[unit], 1),))
         if form is not None and (not form.terms or self._rises(form)):
             return form
         unit, factor, const = _parts(p)
@@ -193,6 +197,14 @@ class Symbols:
         unit, factor = (unit, factor) if factor > 0 else (-unit, -factor)
         label = self._counted.get(unit, text(e))
         return Linear(int(const), ((self._declare(unit, label), int(factor)),))
+
+    def _least_of_its_group(self, number: int) -> int:
+        """Large numbers that differ by little are one unknown, and keep their differences."""
+        least = -SHORT - 1
+        for n in sorted(n for n in (*self._long, number) if n <= number):
+            if n - least > SHORT:
+                least = n
+        return least
 
     def _rises(self, form: Linear) -> bool:
         """Whether a form never falls with its unknowns; in a sum, each of them must have a least value."""
