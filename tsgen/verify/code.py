@@ -81,6 +81,7 @@ class Pending:
     bound: Expr
     env: Env
     words: Expr  # what the spec wrote
+    step: Expr | None = None  # of a loop
 
 
 class Coder:
@@ -106,9 +107,14 @@ class Coder:
             self._block(program, Context())
             agent.code.append((END,))
         symbols = self.system.symbols
-        for p in self.pending:
-            symbols.add(p.bound, p.env, p.words)
         self.tests = [t for t in self.tests if t[1] or t[0] in self._used_conditions()]
+        for p in self.pending:
+            symbols.announce(p.bound, p.step, p.env)
+        for _, _, placed, node, _ in self.tests:
+            for bound in test_bounds(placed.expr):
+                symbols.announce(bound, None, node.env)
+        for p in self.pending:
+            symbols.add(p.bound, p.env, p.words, p.step)
         for _, _, placed, node, context in self.tests:
             env = dict(node.env)
             if context.loop is not None:
@@ -119,9 +125,9 @@ class Coder:
         symbols.settle()
         for resource in self.b.kernel.resources.values():
             if resource.queue is not None:
-                low = 1 if resource.queue.scheduler == "clc_dynamic" else 0
+                # no more CTAs are launched than there are tiles (clusters, if there are any), so each has one
                 self.system.tile_unknowns[resource.name] = len(symbols.unknowns)
-                symbols.unknowns.append(Unknown(f"tiles of {resource.name}", low, None, False, False))
+                symbols.unknowns.append(Unknown(f"tiles of {resource.name}", 1, None, False, False))
         self._fill()
 
     def _used_conditions(self) -> set[int]:
@@ -132,7 +138,9 @@ class Coder:
         symbols = self.system.symbols
         for p in self.pending:
             ins = p.agent.code[p.pc]
-            p.agent.code[p.pc] = (*ins[: p.at], symbols.bound(p.bound, p.env), *ins[p.at + 1 :])
+            p.agent.code[p.pc] = (*ins[: p.at], symbols.bound(p.bound, p.env, p.step), *ins[p.at + 1 :])
+            if p.step is not None and not symbols.strides(p.bound, p.step, p.env):
+                p.agent.code[p.pc] = (*p.agent.code[p.pc][:2], 1, *p.agent.code[p.pc][3:])
         for index, skip, placed, node, context in self.tests:
             conditions = self.system.skips if skip else self.system.conditions
             conditions[index] = condition_of(self.b.kernel, symbols, conditions[index], placed, node, context.loop)
@@ -235,7 +243,7 @@ class Coder:
         last = any(ins[0] == GUARD and ins[1] == LAST for ins in body)
         self.agent.code[head] = (*self.agent.code[head][:3], len(self.agent.code), last, ref)
         bound = Binary("-", step.end.expr, step.start.expr)
-        self.pending.append(Pending(self.agent, head, 1, bound, node.env, step.end.expr))
+        self.pending.append(Pending(self.agent, head, 1, bound, node.env, step.end.expr, step.step.expr))
 
     def _tiles(self, node: Node, context: Context) -> None:
         step = node.step

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import lcm
 
 from tsgen.verify.knowledge import Knowledge, Memory
-from tsgen.verify.machine import EVERY, GUARD, System
+from tsgen.verify.machine import EVERY, GUARD, LOOP, System
 from tsgen.verify.parts import balances
+from tsgen.verify.questions import comparisons
 from tsgen.verify.run import Runner
 from tsgen.verify.shape import Key, Shapes
 from tsgen.verify.state import Decision, Problem, State
@@ -113,10 +115,10 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
             continue
         if merged:
             st.merges |= {shape}
-        for new in choices(system, st, first_need(needs)):
+        for new in choices(runner, st, first_need(needs)):
             if new.cost == st.cost:
                 queue.appendleft(new)
-            elif all(low - runner.least(d.what) <= deepest for d, low in new.low.items()):
+            elif all(low - runner.least(d.what) <= deepest or d.what in runner.turns for d, low in new.low.items()):
                 queue.append(new)
             else:
                 closed = False
@@ -124,9 +126,29 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
 
 
 def bound(system: System, agents: list[int]) -> int:
-    """Values above the least that are tried where states do not come back: at least `DEEP`, and `enough`. Nothing new
-    was ever seen after those; that is empirical."""
-    return max(enough(system, agents), DEEP)
+    """Values above the least that are tried where states do not come back: at least `DEEP`, and `enough`; more by all
+    that a condition or a bound counts to, and by what the periods of all guards and windows have in common. What does
+    not come back by then is not proven."""
+    periods = {1, *(system.agents[a].period for a in agents)}
+    periods |= {p for a in agents for kind, p, _ in system.agents[a].guards if kind == EVERY}
+    together = lcm(*periods)
+    return max(enough(system, agents), DEEP) + literals(system, agents) + (2 * together if len(periods) > 2 else 0)
+
+
+def literals(system: System, agents: list[int]) -> int:
+    """The most that a condition, a guard or a bound counts to before it looks at anything else."""
+    found = 0
+    for a in agents:
+        agent = system.agents[a]
+        tests = (system.conditions[c].test for c in agent.asks)
+        forms = [(t.form, t.loop) for test in tests if test is not None for t in comparisons(test)]
+        forms += [(ins[1], ins[2]) for ins in agent.code if ins[0] == LOOP]
+        for form, loop in forms:
+            factors = [abs(c) for c in (loop, *(c for _, c in form.terms)) if c] if form is not None else []
+            if form is not None and factors:
+                found = max(found, abs(form.const) // min(factors) + 1)
+        found = max([found, *(start for kind, _, start in agent.guards if kind == EVERY)])
+    return found
 
 
 def enough(system: System, agents: list[int]) -> int:
@@ -146,7 +168,7 @@ def first_need(needs: list[tuple[int, Decision]]) -> Decision:
     return min(needs, key=lambda n: (n[0], n[1].kind, n[1]))[1]
 
 
-def choices(system: System, st: State, decision: Decision) -> list[State]:
+def choices(runner: Runner, st: State, decision: Decision) -> list[State]:
     """The states after each outcome of a decision; the one that ends a loop first."""
     if decision.kind != "value":
         found = []
@@ -161,11 +183,12 @@ def choices(system: System, st: State, decision: Decision) -> list[State]:
     end.exact[decision] = low
     del end.low[decision]
     end.path = (st.path, decision, low)
-    high = system.symbols.unknowns[decision.what].high
-    if high is not None and low >= high:
+    high = runner.system.symbols.unknowns[decision.what].high
+    following = runner.following(decision.what, low)
+    if following is None or (high is not None and following > high):
         return [end]
     more = st.copy()
-    more.low[decision] = low + 1
+    more.low[decision] = following
     more.cost += 1
     return [end, more]
 

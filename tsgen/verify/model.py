@@ -9,7 +9,7 @@ from tsgen.frozen import frozen
 @frozen
 class Proof:
     """How much was proven. `states`: of the machine between two choices of the environment. `method` is "closure" (all
-    states that can be reached were visited), "sweep" (all trip counts up to an empirical bound) or "none"."""
+    states that can be reached were visited), "sweep" (trip counts up to a bound: not complete) or "none"."""
 
     complete: bool
     states: int

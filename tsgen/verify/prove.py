@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from math import lcm, prod
 from time import perf_counter
 
 from tsgen.derive.model import Derived
@@ -14,18 +14,19 @@ from tsgen.model.kernel import Kernel
 from tsgen.verify import launch_order, progress, races, unwritten
 from tsgen.verify.build import Builder
 from tsgen.verify.code import Coder
-from tsgen.verify.explore import Verdict, bound, explore
+from tsgen.verify.explore import MAX_STATES, Verdict, bound, explore, literals
 from tsgen.verify.machine import SKIP, System
 from tsgen.verify.model import Proof
 from tsgen.verify.parts import parts
 from tsgen.verify.same import Seen, fingerprint
 from tsgen.verify.state import Decision
 from tsgen.verify.story import Story, decisions
+from tsgen.verify.symbols import LONG
 
 FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **unwritten.FINDINGS}
 MAX_SWEEP = 600  # combinations of trip counts
 LAST_STATE = 10_000  # of a sweep
-LONGEST = 20_000  # trips of a literal loop that are run one by one
+LONGEST = 50_000  # trips of a literal loop that are run one by one
 
 
 def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[list[Diagnostic], Proof]:
@@ -55,7 +56,7 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
             warnings.append(FINDINGS[problem.kind](Story(system, agents, told)))
     method = "none" if errors or cut else "closure" if closed else "sweep"
     proof = Proof(
-        not errors and not cut,
+        not errors and not cut and closed,
         states,
         perf_counter() - begin,
         method,
@@ -76,18 +77,35 @@ def judge(system: System, agents: list[int]) -> Verdict:
     if verdict is not None:
         return verdict
     fixed: dict[int, int] = {}
-    verdict = explore(system, agents, fixed)
-    if verdict.problem is not None and not _possible(system, verdict):
-        verdict = explore(system, agents, fixed, part=False)
     numbers = {i: u.number for i, u in enumerate(system.symbols.unknowns) if u.number is not None}
-    if numbers and not (verdict.closed and verdict.problem is None):
-        fixed = {i: min(n, LONGEST) for i, n in numbers.items()}
+    if numbers and literals(system, agents) > LONG and max(numbers.values()) <= LONGEST:
+        fixed = numbers
+    limit = MAX_STATES if literals(system, agents) < MAX_STATES else MAX_STATES // 10  # it will not get there anyway
+    verdict = explore(system, agents, fixed, limit)
+    if verdict.problem is not None and not _possible(system, verdict):
+        verdict = explore(system, agents, fixed, limit, part=False)
+    if numbers and not fixed and not (verdict.closed and verdict.problem is None):
+        fixed = numbers if max(numbers.values()) <= LONGEST else _shortened(system, agents, numbers)
+        if not fixed:
+            return replace(verdict, problem=None, closed=False, cut=True)
         verdict = explore(system, agents, fixed)
+        if fixed != numbers and verdict.problem is None:
+            return replace(verdict, closed=False, cut=True)
     if verdict.problem is None and not verdict.cut:
         return verdict
     if verdict.problem is not None and _possible(system, verdict):
         return verdict
     return _sweep(system, agents, verdict, fixed)
+
+
+def _shortened(system: System, agents: list[int], numbers: dict[int, int]) -> dict[int, int]:
+    """A number that is too large to count to, less so many whole turns of all rings and periods that it is not: what is
+    wrong with it is wrong with the large one. Nothing if conditions count that far, or several numbers play a part."""
+    turns = [r.stages for r in system.rings] + [system.agents[a].period for a in agents]
+    turn = lcm(*turns, *(p for a in agents for _, p, _ in system.agents[a].guards if p > 0))
+    if len(numbers) > 1 or literals(system, agents) > LONG or turn > LONGEST // 4:
+        return {}
+    return {u: n - (n - LONGEST // 4) // turn * turn for u, n in numbers.items()}
 
 
 def _by_value(system: System, agents: list[int]) -> Verdict | None:
@@ -145,40 +163,49 @@ def _possible(system: System, verdict: Verdict) -> bool:
 
 
 def _sweep(system: System, agents: list[int], before: Verdict, literal: dict[int, int]) -> Verdict:
-    """Every combination of trip counts up to a bound, smallest first, each the same in all tiles."""
+    """Every combination of trip counts up to a bound, smallest first, each the same in all tiles. It is a proof if they
+    are all that there are."""
     asked = sorted({u for a in agents for u in system.agents[a].queries})
     free = [u for u in asked if not system.symbols.unknowns[u].per_tile and u not in literal]
-    total = Verdict(None, None, before.states, before.steps, closed=False)
-    for values in _combinations(system, agents, free):
+    combinations, every = _combinations(system, agents, free)
+    total = Verdict(None, None, before.states, before.steps, closed=every)
+    for values in combinations:
         fixed = {**literal, **dict(zip(free, values, strict=True))}
         verdict = explore(system, agents, fixed, LAST_STATE // 4)
         total.states += verdict.states
         total.cut |= verdict.cut
+        total.closed &= verdict.closed
         if verdict.problem is not None:
             verdict.states = total.states
             return verdict
+        total.remarks = total.remarks or verdict.remarks
         if total.states > LAST_STATE:
             total.cut = True
             break
     return total
 
 
-def _combinations(system: System, agents: list[int], free: list[int]) -> Iterator[tuple[int, ...]]:
+def _combinations(system: System, agents: list[int], free: list[int]) -> tuple[list[tuple[int, ...]], bool]:
+    """Values of unknowns, the smallest first, and whether these are all."""
     top = bound(system, agents) if len(free) < 2 else max(6, int(MAX_SWEEP ** (1 / len(free))))
     ranges = []
+    every = True
     for u in free:
         unknown = system.symbols.unknowns[u]
         low = unknown.low or 0
         high = low + top if unknown.high is None else min(unknown.high, low + top)
+        every &= unknown.low is not None and unknown.high is not None and unknown.high <= low + top
         ranges.append(range(low, high + 1))
-    return iter(sorted(product(*ranges), key=lambda v: (sum(v), v))[:MAX_SWEEP])
+    every &= prod(map(len, ranges)) <= MAX_SWEEP
+    return sorted(product(*ranges), key=lambda v: (sum(v), v))[:MAX_SWEEP], every
 
 
 def statement(system: System, closed: bool) -> str:
     """What was proven, in one sentence."""
     used = {u for a in system.agents for u in a.queries}
     labels = [u.label for i, u in enumerate(system.symbols.unknowns) if i in used and u.number is None]
-    parts = [f"every value of {', '.join(dict.fromkeys(labels))}"] if labels else []
+    values = "every value" if closed else "small values"
+    parts = [f"{values} of {', '.join(dict.fromkeys(labels))}"] if labels else []
     if system.tile_unknowns:
         parts.append("every number of tiles")
     if system.conditions or system.skips:
@@ -186,5 +213,4 @@ def statement(system: System, closed: bool) -> str:
     if system.ctas > 1:
         parts.append(f"all {system.ctas} CTAs of a cluster")
     scope = f" for {', '.join(parts)}" if parts else ""
-    how = "" if closed else " (trip counts up to an empirical bound)"
-    return f"no deadlock, race, phase or credit error in any interleaving{scope}{how}"
+    return f"no deadlock, race, phase or credit error in any interleaving{scope}"

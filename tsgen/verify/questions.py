@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tsgen.verify.machine import LOOP, System, Test
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
+
+from tsgen.verify.machine import LOOP, SKIP, System, Test
 from tsgen.verify.state import Decision, State
 from tsgen.verify.symbols import Linear
 
@@ -13,6 +17,7 @@ class Questions:
     def __init__(self, system: System, fixed: dict[int, int]) -> None:
         self.system = system
         self.fixed = fixed  # unknowns that have one value in all tiles
+        self.turns = turning_values(system)
 
     def unknown(self, index: int, tile: int, cta: int) -> Decision:
         """The decision that a use of an unknown in a tile depends on. Its value is free in each tile, unless fixed."""
@@ -55,6 +60,13 @@ class Questions:
                         if u == index:
                             least = min(least, -ins[1].const // c)
         return least
+
+    def following(self, index: int, low: int) -> int | None:
+        """The next value of an unknown that may make a difference; None if no larger one does."""
+        turns = self.turns.get(index)
+        if turns is None:
+            return low + 1
+        return next((v for v in turns if v > low), None)
 
     def test(self, st: State, t: Test, agent: int) -> bool | Decision:
         """The outcome of a comparison, or the decision it needs."""
@@ -134,3 +146,31 @@ class Questions:
                 st.position[slot] += coefficient * exact
         st.debts[a] = tuple(left)
         return st.debts[a]
+
+
+def turning_values(system: System) -> dict[int, tuple[int, ...]]:
+    """Unknowns that nothing but conditions ask for, each alone against a number: the values from which on an outcome
+    may change. Two values between the same turns are as good as one."""
+    found: dict[int, set[int]] = {}
+    counted: set[int] = set()
+    for agent in system.agents:
+        for ins in agent.code:
+            if ins[0] in (LOOP, SKIP):
+                counted.update(u for u, _ in ins[1 if ins[0] == LOOP else 2].terms)
+    forms = [t for c in (*system.conditions, *system.skips) if c.test is not None for t in comparisons(c.test)]
+    for t in forms:
+        assert t.form is not None
+        if len(t.form.terms) != 1 or t.loop:
+            counted.update(u for u, _ in t.form.terms)
+            continue
+        ((u, c),) = t.form.terms
+        found.setdefault(u, set()).update((ceil(Fraction(-t.form.const, c)), -t.form.const // c + 1))
+    return {u: tuple(sorted(values)) for u, values in found.items() if u not in counted}
+
+
+def comparisons(test: Test) -> Iterator[Test]:
+    """All comparisons of a test."""
+    if test.form is not None:
+        yield test
+    for part in test.parts:
+        yield from comparisons(part)

@@ -77,6 +77,8 @@ class Shapes:
         for key, value in [*st.low.items(), *st.exact.items()]:
             if value < self.runner.least(key.what) + enough or key.what in self.system.tile_unknowns.values():
                 continue
+            if key.what in self.runner.turns:
+                continue
             users = [a for a in self.agents if self._asks(st, a, key) and self._to_come(st, a, key.what, key.tile)]
             late = [a for a in users if not (self._inside(st, a) and st.tile[a] == key.tile)]
             fresh = key.iteration and key in st.low and value == self.runner.least(key.what) + enough
@@ -206,8 +208,9 @@ class Shapes:
             self.runner.asker = a
             low, exact, _ = self.runner.bounds(st, test.form, st.tile[a], agent.cta)
             value = low + test.loop * st.iteration[a]
-            if exact is not None and value * test.loop > 0:
-                value = 1 if value > 0 else -1
+            factors = [c for _, c in test.form.terms] if exact is None else []
+            if value * test.loop >= 0 and all(c * value > 0 for c in factors):
+                value = (value > 0) - (value < 0)
             found.append(value)
         for part in test.parts:
             found += self._compared(st, agent, a, part)

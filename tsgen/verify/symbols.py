@@ -10,7 +10,7 @@ are counted from it (`n = (n - m) + m`). An unknown has a smallest and a largest
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 from tsgen.model.algebra import canonical, substitute
 from tsgen.model.bounds import Interval, interval, intervals
-from tsgen.model.expr import Binary, BoolOp, Compare, Expr, Name, Scalar, names, text
+from tsgen.model.expr import Binary, Call, Expr, Name, Scalar, names, text
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Atom, Monomial, Poly
+from tsgen.verify.rewrite import assumed, counted, equalities, limited, simplified
 from tsgen.verify.uniform import uniform
 
 Env = Mapping[str, Scalar]
@@ -55,17 +56,21 @@ class Symbols:
     unknowns: list[Unknown] = field(default_factory=list)
     _polys: dict[tuple[Expr, tuple[tuple[str, Scalar], ...]], Poly] = field(default_factory=dict)
     _lets: dict[str, Expr] = field(default_factory=dict)
+    _dims: dict[str, Expr] = field(default_factory=dict)  # those that are known in terms of others
     _known: dict[str, Interval] = field(default_factory=dict)
     _units: dict[Poly, str] = field(default_factory=dict)  # non-constant parts without their factor, and their text
     _counted: dict[Poly, str] = field(default_factory=dict)  # those of bounds, with their sign
     _facts: list[tuple[Poly, Interval]] = field(default_factory=list)
     _index: dict[Poly, int] = field(default_factory=dict)  # unit -> unknown
+    _long: list[int] = field(default_factory=list)  # large numbers that loops count to
+    _strided: list[tuple[Poly, Fraction | None]] = field(default_factory=list)  # what was announced, with its step
     _basis: list[tuple[Monomial, Poly, dict[int, Fraction]]] = field(default_factory=list)  # of all other forms
 
     def __post_init__(self) -> None:
         self._known = intervals(self.kernel)
         for let in self.kernel.launch.lets:
             self._lets[let.name] = substitute(let.value, self._lets)
+        self._dims = equalities(self.kernel, self._lets)
 
     @property
     def clusters(self) -> dict[str, int]:
@@ -77,20 +82,69 @@ class Symbols:
         key = (e, tuple((n, env[n]) for n in sorted(names(e)) if n in env))
         found = self._polys.get(key)
         if found is None:
-            found = self._polys[key] = canonical(substitute(e, self._lets) if self._lets else e, env)
+            written = simplified(substitute(e, self._lets), self._known, env)
+            found = self._polys[key] = canonical(substitute(written, self._dims), env)
         return found
 
-    def add(self, e: Expr, env: Env, written: Expr | None = None) -> None:
+    def trips(self, e: Expr, step: Expr | None, env: Env) -> Poly:
+        """The number of trips of a loop, or what has it as its positive part."""
+        if step is None:
+            return self.poly(e, env)
+        p = counted(self.poly(e if self.strides(e, step, env) else Call("ceil_div", (e, step)), env))
+        least = limited(p)
+        above = p if least is None else least[0] - Poly.constant(least[1])
+        plain = any(v == 1 and q == above for q, v in self._strided)
+        other = least is not None or any(
+            v == 1 and (x := limited(counted(q))) is not None and x[0] - Poly.constant(x[1]) == p
+            for q, v in self._strided
+        )
+        if not plain or not other:
+            return p
+        whole = Poly.atom("max", above, Poly.constant(0))  # `max(n, 1)` beside `n - 1`
+        return whole if least is None else whole + Poly.constant(least[1])
+
+    def strides(self, e: Expr, step: Expr, env: Env) -> bool:
+        """Whether a loop counts to its bound by its step, and not to the number of trips: something else looks at what
+        the bound is made of."""
+        value = self.poly(step, env).value
+        if value is None:
+            return False
+        unit = _parts(self.poly(e, env))[0]
+        trips = _parts(self.poly(Call("ceil_div", (e, step)), env))[0]
+        return value == 1 or any(
+            (v != value or _parts(q)[0] != unit) and _parts(q)[0] != trips and _monomials(q) & _monomials(unit)
+            for q, v in self._strided
+        )
+
+    def announce(self, e: Expr, step: Expr | None, env: Env) -> None:
+        """Tells of a bound, or of what a condition compares (step 0), before any is added."""
+        value = Fraction(0) if step is None else self.poly(step, env).value
+        self._strided.append((self.poly(e, env), value))
+
+    def add(self, e: Expr, env: Env, written: Expr | None = None, step: Expr | None = None) -> None:
         """Announces what a condition compares; or a bound, of which `written` is the part that names it."""
-        p = self.poly(e, env)
+        p = self.trips(e, step, env)
         unit, factor, _ = _parts(p)
         if unit.terms:
-            named = written is not None and _parts(self.poly(written, env))[0] == unit
-            label = text(written if named and written is not None else e)
+            label = self._label(e, env, unit, written, step)
             self._units.setdefault(unit, label)
             if written is not None:
                 self._counted.setdefault(unit if factor > 0 else -unit, label)
-            self._facts.append((p, interval(e, self._known, env)))
+            self._facts.append((p, self._interval(e, step, env)))
+        elif (value := p.value) is not None and value > LONG and value.denominator == 1:
+            self._long.append(int(value))
+
+    def _label(self, e: Expr, env: Env, unit: Poly, written: Expr | None, step: Expr | None) -> str:
+        if written is None or step is None:
+            return text(e if written is None else written)
+        if not self.strides(e, step, env):
+            return text(Call("ceil_div", (written if self.poly(written, env) == self.poly(e, env) else e, step)))
+        return text(written if _parts(self.poly(written, env))[0] == unit else e)
+
+    def _interval(self, e: Expr, step: Expr | None, env: Env) -> Interval:
+        if step is None or self.strides(e, step, env):
+            return interval(e, self._known, env)
+        return interval(Call("ceil_div", (e, step)), self._known, env)
 
     def settle(self) -> None:
         """Chooses the unknowns: a sum that shares terms with a different sum is taken apart into its terms."""
@@ -102,7 +156,10 @@ class Symbols:
                 self._units[p] = name
             if p in self._counted:
                 self._counted[p] = name
-        self._facts += [fact for placed in self.kernel.launch.assume for fact in self._assumed(placed.expr)]
+        for op, one, other in assumed(self.kernel):
+            p = self.poly(Binary("-", one, other), env)
+            if p.integral and op in _SIGNS:
+                self._facts.append((p, _SIGNS[op]))
         shared = [u for u in self._units if any(v != u and _monomials(u) & _monomials(v) for v in self._units)]
         for unit, label in self._units.items():
             if unit not in shared:
@@ -118,17 +175,6 @@ class Symbols:
         for monomial in (*negative, *(m for u in shared for m, _ in u.terms)):
             single = Poly(((monomial, Fraction(1)),))
             self._declare(single, self._units.get(single, _monomial_text(monomial)), True)
-
-    def _assumed(self, e: Expr) -> Iterator[tuple[Poly, Interval]]:
-        """What an assumption says of differences."""
-        if isinstance(e, BoolOp) and e.op == "and":
-            for v in e.values:
-                yield from self._assumed(v)
-        if isinstance(e, Compare):
-            for op, a, b in zip(e.ops, e.operands, e.operands[1:], strict=False):
-                p = self.poly(Binary("-", a, b), self.kernel.env)
-                if p.integral and op in _SIGNS:
-                    yield p, _SIGNS[op]
 
     def _declare(self, unit: Poly, label: str, base: bool = False) -> int:
         """The unknown of a unit. With `base`, other forms are combined from it, unless it is a combination itself."""
@@ -174,17 +220,18 @@ class Symbols:
             found = found.meet(Interval(least, most))
         return found
 
-    def bound(self, e: Expr, env: Env) -> Linear:
+    def bound(self, e: Expr, env: Env, step: Expr | None = None) -> Linear:
         """The linear form of an announced bound, in which no unknown has a negative factor: one that has none is an
-        unknown of its own. A large number is taken for an unknown of at least `SHORT`: what holds for all those holds
-        for it."""
-        p = self.poly(e, env)
+        unknown of its own. A large number is taken for an unknown of at least `SHORT` (and a difference): what holds
+        for all those holds for it."""
+        p = self.trips(e, step, env)
         form = self._form(p)
         if form is not None and not form.terms and form.const > LONG:
-            unit = Poly.atom(f"={form.const}")
-            u = self.unknowns[self._declare(unit, str(form.const))]
-            u.low, u.high, u.number = SHORT, form.const, form.const
-            return Linear(0, ((self._index[unit], 1),))
+            least = self._least_of_its_group(form.const)
+            unit = Poly.atom(f"={least}")
+            u = self.unknowns[self._declare(unit, str(least))]
+            u.low, u.high, u.number = SHORT, least, least
+            return Linear(form.const - least, ((self._index[unit], 1),))
         if form is not None and (not form.terms or self._rises(form)):
             return form
         unit, factor, const = _parts(p)
@@ -193,6 +240,14 @@ class Symbols:
         unit, factor = (unit, factor) if factor > 0 else (-unit, -factor)
         label = self._counted.get(unit, text(e))
         return Linear(int(const), ((self._declare(unit, label), int(factor)),))
+
+    def _least_of_its_group(self, number: int) -> int:
+        """Large numbers that differ by little are one unknown, and keep their differences."""
+        least = -SHORT - 1
+        for n in sorted(n for n in (*self._long, number) if n <= number):
+            if n - least > SHORT:
+                least = n
+        return least
 
     def _rises(self, form: Linear) -> bool:
         """Whether a form never falls with its unknowns; in a sum, each of them must have a least value."""

@@ -1,0 +1,87 @@
+"""Bounds that are one number in other words, by what is assumed of the launch; and bounds that only look alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.kernels import kernel
+from tests.unit.verify.test_bounds import of
+from tsgen.derive import derive
+from tsgen.verify import verify
+
+TILES = 'end: "ceil_div(N, tile_n)"'
+N = 'let: {n: "ceil_div(N, 64)"}'
+
+
+@pytest.mark.parametrize(
+    ("load", "store", "launch"),
+    [
+        ("step: 64, end: N", TILES, ""),
+        ("start: b, end: a, step: 2", 'end: "ceil_div(a - b, 2)"', ""),
+        ('end: "max(0, ceil_div(N, tile_n))"', TILES, ""),
+        ('end: "max(1, ceil_div(N, tile_n))"', TILES, "assume: [N >= 1]"),
+        ('end: "N // 64"', TILES, "assume: [N % 64 == 0]"),
+        ('end: "N // 64"', TILES, "assume: [N % 32 == 0, N % 128 == 0]"),
+        ('end: "ceil_div(N, 64) if N > 0 else 0"', TILES, ""),
+        ('end: "ceil_div(M, 64)"', TILES, 'assume: ["M == N"]'),
+        ("end: a if a > 0 else 0", "end: a", ""),
+        ('end: "n - n % 2"', 'end: "2*(n // 2)"', N),
+        ("end: n, step: extent(m)", "end: n, step: extent(m)", N),
+        ("end: n, step: a", 'end: "ceil_div(n, a)"', N + ", assume: [a >= 1]"),
+    ],
+)
+def test_equal_numbers_of_trips(tmp_path: Path, load: str, store: str, launch: str) -> None:
+    report = of(tmp_path, load, store, launch)
+    assert report.diagnostics == ()
+    assert report.proof.complete and report.proof.method == "closure"
+
+
+@pytest.mark.parametrize(
+    ("load", "store", "launch"),
+    [
+        ("step: 32, end: N", TILES, ""),
+        ("start: b, end: a, step: 2", 'end: "(a - b) // 2"', ""),
+        ('end: "max(1, ceil_div(N, tile_n))"', TILES, ""),
+        ('end: "N // 64"', TILES, "assume: [N % 32 == 0]"),
+        ('end: "ceil_div(N, 64) if N > 1 else 0"', TILES, ""),
+        ('end: "ceil_div(M, 64)"', TILES, 'assume: ["M >= N"]'),
+        ("end: a if a > 1 else 1", "end: a", ""),
+        ('end: "n - n % 2"', 'end: "2*(n // 2) + 1"', N),
+        ("end: n, step: extent(m)", "end: n", N),
+        ("end: n, step: a", "end: n, step: b", N + ", assume: [a >= 1, b >= 1]"),
+    ],
+)
+def test_numbers_of_trips_that_may_differ(tmp_path: Path, load: str, store: str, launch: str) -> None:
+    report = of(tmp_path, load, store, launch)
+    assert report.diagnostics and report.diagnostics[0].code in ("TS400", "TS404")
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_iterations_that_a_longer_bound_leaves_for_later(tmp_path: Path, first: int) -> None:
+    """One iteration before the loop stands for `max(n, 1)`, not for n, nor for `max(n, 2)`."""
+    before = "    - ring.wait()\n    - v = ring.read()\n    - y.write(j=0, v=v)\n    - ring.release()\n"
+    loop = '    - domain_loop: {var: j, end: "ceil_div(N, tile_n)"}\n'
+    store = "  store:\n" + loop
+    k = kernel(
+        tmp_path,
+        "copy_tma",
+        (store, "  store:\n" + before + loop.replace("{var: j, end", "{var: j, start: 1, end")),
+        (loop, loop.replace('"ceil_div(N, tile_n)"', f'"max(ceil_div(N, tile_n), {first})"')),
+    )
+    report = verify(k, derive(k))
+    assert (report.diagnostics == ()) is (first == 1)
+    assert report.proof.complete is (first == 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "right"), [("    - bulk.wait_group(0)\n", True), ("  mma:\n    - work_tile_loop", False)]
+)
+def test_a_cta_of_a_static_queue_has_a_tile(tmp_path: Path, before: str, right: bool) -> None:
+    """No more CTAs are launched than there are tiles: after its tiles, mma has heard from load, which waited."""
+    launch = "    - pdl.launch_griddep()\n"
+    head, _, tail = before.rpartition("    -")
+    k = kernel(tmp_path, "gemm", (launch, ""), (before, f"{head}{launch}    -{tail}"))
+    report = verify(k, derive(k))
+    assert [d.code for d in report.diagnostics] == ([] if right else ["TS700"])
