@@ -95,13 +95,13 @@ class Questions:
             "!=": value != 0,
         }[t.op]
 
-    def outcome(self, st: State, agent: int, index: int, skip: bool) -> bool | Decision:
-        """The outcome of a condition or a skip predicate for the agent's tile and iteration."""
-        c = (self.system.skips if skip else self.system.conditions)[index]
+    def outcome(self, st: State, agent: int, index: int) -> bool | Decision:
+        """The outcome of a condition for the agent's tile and iteration."""
+        c = self.system.conditions[index]
         if c.test is not None:
             return self.test(st, c.test, agent)
         key = Decision(
-            "skip" if skip else "condition",
+            "condition",
             index,
             st.tile[agent] if c.per_tile else 0,
             self.system.agents[agent].cta if c.per_cta else 0,

@@ -68,6 +68,11 @@ class Symbols:
             self._lets[let.name] = substitute(let.value, self._lets)
 
     @property
+    def lets(self) -> Mapping[str, Expr]:
+        """The `let` values, written out."""
+        return self._lets
+
+    @property
     def clusters(self) -> dict[str, int]:
         """CTAs of a cluster along each axis that has any."""
         return {a.name: a.cluster for a in self.kernel.launch.axes if a.cluster > 1}
@@ -80,13 +85,15 @@ class Symbols:
             found = self._polys[key] = canonical(substitute(e, self._lets) if self._lets else e, env)
         return found
 
-    def add(self, e: Expr, env: Env, written: Expr | None = None) -> None:
-        """Announces what a condition compares; or a bound, of which `written` is the part that names it."""
+    def add(self, e: Expr, env: Env, written: Expr | None = None, side: Expr | None = None) -> None:
+        """Announces what a condition compares, of which `side` is what a reader knows; or a bound, of which `written`
+        is the part that names it."""
         p = self.poly(e, env)
-        unit, factor, _ = _parts(p)
+        unit, factor, _ = parts_of(p)
         if unit.terms:
-            named = written is not None and _parts(self.poly(written, env))[0] == unit
-            label = text(written if named and written is not None else e)
+            name = side if written is None else written
+            named = name is not None and parts_of(self.poly(name, env))[0] in (unit, -unit)
+            label = text(name if named and name is not None else e)
             self._units.setdefault(unit, label)
             if written is not None:
                 self._counted.setdefault(unit if factor > 0 else -unit, label)
@@ -142,7 +149,7 @@ class Symbols:
             pivot, c = rest.terms[0]
             share = {u: -f / c for u, f in used.items()} | {index: 1 / c}
             self._basis.append((pivot, rest * Poly.constant(1 / c), share))
-        names = set(_names(unit))
+        names = set(names_of(unit))
         tile = any(n in self.kernel.symbols and self.kernel.symbols[n].time in ("tile", "step") for n in names)
         known = self._range(unit)
         self._index[unit] = index
@@ -164,7 +171,7 @@ class Symbols:
         """What the facts say of a unit alone."""
         found = Interval()
         for p, known in self._facts:
-            other, factor, const = _parts(p)
+            other, factor, const = parts_of(p)
             if other not in (unit, -unit):
                 continue
             c = factor if other == unit else -factor
@@ -187,7 +194,7 @@ class Symbols:
             return Linear(0, ((self._index[unit], 1),))
         if form is not None and (not form.terms or self._rises(form)):
             return form
-        unit, factor, const = _parts(p)
+        unit, factor, const = parts_of(p)
         if factor.denominator != 1 or const.denominator != 1:
             return Linear(0, ((self._declare(p, text(e)), 1),))
         unit, factor = (unit, factor) if factor > 0 else (-unit, -factor)
@@ -204,7 +211,7 @@ class Symbols:
         return self._form(self.poly(e, env))
 
     def _form(self, p: Poly) -> Linear | None:
-        unit, factor, const = _parts(p)
+        unit, factor, const = parts_of(p)
         if const.denominator != 1:
             return None
         if not unit.terms:
@@ -219,7 +226,7 @@ class Symbols:
         return Linear(int(const), tuple(sorted((u, int(c)) for u, c in used.items())))
 
 
-def _parts(p: Poly) -> tuple[Poly, Fraction, Fraction]:
+def parts_of(p: Poly) -> tuple[Poly, Fraction, Fraction]:
     """unit, factor, constant: `p = factor * unit + constant`, the unit with whole coefficients, no common divisor."""
     terms = tuple(t for t in p.terms if t[0])
     const = next((c for m, c in p.terms if not m), Fraction(0))
@@ -235,7 +242,8 @@ def _monomials(p: Poly) -> frozenset[Monomial]:
     return frozenset(m for m, _ in p.terms)
 
 
-def _names(p: Poly) -> Iterable[str]:
+def names_of(p: Poly) -> Iterable[str]:
+    """Every name and operation in a form."""
     for monomial, _ in p.terms:
         for atom, _power in monomial:
             yield from _atom_names(atom)
@@ -245,7 +253,7 @@ def _atom_names(atom: Atom) -> Iterable[str]:
     yield atom.head
     for arg in atom.args:
         if isinstance(arg, Poly):
-            yield from _names(arg)
+            yield from names_of(arg)
 
 
 def _monomial_text(monomial: Monomial) -> str:
