@@ -13,6 +13,7 @@ from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, 
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
 from tsgen.verify.facts import collect
+from tsgen.verify.flow import loop_values, outcomes
 from tsgen.verify.machine import (
     ACCESS,
     ANYTHING,
@@ -56,7 +57,7 @@ from tsgen.verify.machine import (
 )
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.symbols import Env, Linear, Unknown
-from tsgen.verify.values import VAR, Made, Outcome, Values, loop_values
+from tsgen.verify.values import VAR, Made, Outcome, Values
 from tsgen.verify.works import Works
 
 _GUARDS = {"first_iter": FIRST, "last_iter": LAST, "every": EVERY}
@@ -117,7 +118,7 @@ class Coder:
             if agent.warps == 1:
                 program = _of_warp(program, agent.lane)
             self.works.prepare(program)
-            self.outcomes = self.values.outcomes(agent.task, agent.instance, program)
+            self.outcomes = outcomes(self.values, agent.task, agent.instance, program)
             self._block(program, Context())
             agent.code.append((END,))
         symbols = self.system.symbols

@@ -13,6 +13,7 @@ from tsgen.model.kernel import Kernel
 from tsgen.model.ops import OPS
 from tsgen.model.steps import CallStep, When
 from tsgen.spec.rules_steps import divergent
+from tsgen.verify.flow import outcomes
 from tsgen.verify.spread import BY_THREAD
 from tsgen.verify.symbols import Symbols
 from tsgen.verify.values import Outcome, Values
@@ -24,8 +25,8 @@ def conditions_diverge(kernel: Kernel, derived: Derived, uses: Uses) -> list[Dia
     found: dict[tuple[object, str], Diagnostic] = {}
     for task, instance in kernel.instances():
         program = uses.programs[task.name, instance.index]
-        outcomes = values.outcomes(task, instance, program)
-        for when, node, outcome in _conditions(program, outcomes):
+        here = outcomes(values, task, instance, program)
+        for when, node, outcome in _conditions(program, here):
             together = next((c for c in calls(node.body) if _together(kernel, c)), None)
             if together is None or not outcome.made.per_thread or names(when.condition.expr) & BY_THREAD:
                 continue
