@@ -76,13 +76,15 @@ class Guard:
 
 @frozen
 class When:
-    """`when_true` (value True) or `when_false`. Equal keys have equal outcomes in all tasks."""
+    """`when_true` (value True) or `when_false`. `key` says what is decided, in words; where the spec wrote it
+    (`keyed`), blocks of equal keys have equal outcomes in all tasks."""
 
     value: bool
     condition: Placed
     key: str
     body: tuple[Step, ...]
     span: Span
+    keyed: bool = False
 
 
 @frozen

@@ -16,6 +16,7 @@ from tsgen.verify import (
     brackets,
     clusters,
     counts,
+    divergence,
     graph,
     groups,
     instances,
@@ -33,7 +34,9 @@ from tsgen.verify.same import Seen
 __all__ = ["Proof", "Report", "Seen", "verify"]
 
 _CAUSES = tuple(
-    c for m in (roles, brackets, groups, counts, nbytes, barriers, clusters, memory, warps) for c in m.CAUSES
+    c
+    for m in (roles, brackets, groups, counts, nbytes, barriers, clusters, memory, warps, divergence)
+    for c in m.CAUSES
 )
 _OTHERS = tuple(c for m in (roles, graph, barriers, clusters, memory, warps, registers, tiles) for c in m.CHECKS)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, Expr, Placed, names, text
+from tsgen.model.expr import Binary, Expr, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
 from tsgen.verify.build import Builder
-from tsgen.verify.conditions import condition_of, test_bounds, unknowns_of
+from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
 from tsgen.verify.facts import collect
+from tsgen.verify.flow import loop_values, outcomes
 from tsgen.verify.machine import (
     ACCESS,
     ANYTHING,
@@ -55,6 +57,7 @@ from tsgen.verify.machine import (
 )
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.symbols import Env, Linear, Unknown
+from tsgen.verify.values import VAR, Made, Outcome, Values
 from tsgen.verify.works import Works
 
 _GUARDS = {"first_iter": FIRST, "last_iter": LAST, "every": EVERY}
@@ -84,6 +87,17 @@ class Pending:
     step: Expr | None = None  # of a loop
 
 
+class Place(NamedTuple):
+    """Where a condition stands. Conditions of one identity have one outcome, if it cannot be computed."""
+
+    condition: int
+    identity: Hashable
+    outcome: Outcome
+    negated: bool  # it is the contrary of what its identity says
+    env: Env
+    loop: tuple[int, int]
+
+
 class Coder:
     """Writes the code of all agents, then settles the symbols and fills in the bounds."""
 
@@ -91,8 +105,9 @@ class Coder:
         self.b = builder
         self.system = builder.system
         self.pending: list[Pending] = []
-        self.tests: list[tuple[int, bool, Placed, Node, Context]] = []
-        self._conditions: dict[tuple[bool, str], int] = {}
+        self.values = Values(builder.kernel, builder.uses, self.system.symbols)
+        self.outcomes: Mapping[int, Outcome] = {}  # of the agent's conditions, by the identity of their nodes
+        self.places: dict[Hashable, Place] = {}
         self.head = -1  # of the loop that is being written
 
     def run(self) -> None:
@@ -104,24 +119,26 @@ class Coder:
             if agent.warps == 1:
                 program = _of_warp(program, agent.lane)
             self.works.prepare(program)
+            self.outcomes = outcomes(self.values, agent.task, agent.instance, program)
             self._block(program, Context())
             agent.code.append((END,))
         symbols = self.system.symbols
-        self.tests = [t for t in self.tests if t[1] or t[0] in self._used_conditions()]
+        used = self._used_conditions()
+        self.places = {k: p for k, p in self.places.items() if p.condition in used}
+        tests = [
+            (difference, named, env)
+            for place in self.places.values()
+            for env in [{**place.env, VAR: place.loop[0]}]
+            for difference, named in test_bounds(place.outcome.expr, env)
+        ]
         for p in self.pending:
             symbols.announce(p.bound, p.step, p.env)
-        for _, _, placed, node, _ in self.tests:
-            for bound in test_bounds(placed.expr):
-                symbols.announce(bound, None, node.env)
+        for difference, _, env in tests:
+            symbols.announce(difference, None, env)
         for p in self.pending:
             symbols.add(p.bound, p.env, p.words, p.step)
-        for _, _, placed, node, context in self.tests:
-            env = dict(node.env)
-            if context.loop is not None:
-                start = constant(context.loop.start.expr, node.env)
-                env[context.loop.var] = start if isinstance(start, int) else 0
-            for bound in test_bounds(placed.expr):
-                symbols.add(bound, env)
+        for difference, named, env in tests:
+            symbols.add(difference, env, side=named)
         symbols.settle()
         for resource in self.b.kernel.resources.values():
             if resource.queue is not None:
@@ -131,7 +148,8 @@ class Coder:
         self._fill()
 
     def _used_conditions(self) -> set[int]:
-        return {ins[1] for agent in self.system.agents for ins in agent.code if ins[0] == WHEN}
+        code = [ins for agent in self.system.agents for ins in agent.code]
+        return {ins[1] for ins in code if ins[0] == WHEN} | {ins[3] for ins in code if ins[0] == TILE}
 
     def _fill(self) -> None:
         """Puts the linear forms into the instructions, and notes which agent asks for which unknown, and where last."""
@@ -141,13 +159,41 @@ class Coder:
             p.agent.code[p.pc] = (*ins[: p.at], symbols.bound(p.bound, p.env, p.step), *ins[p.at + 1 :])
             if p.step is not None and not symbols.strides(p.bound, p.step, p.env):
                 p.agent.code[p.pc] = (*p.agent.code[p.pc][:2], 1, *p.agent.code[p.pc][3:])
-        for index, skip, placed, node, context in self.tests:
-            conditions = self.system.skips if skip else self.system.conditions
-            conditions[index] = condition_of(self.b.kernel, symbols, conditions[index], placed, node, context.loop)
+        self._join()
         for agent in self.system.agents:
             self._index(agent)
             self._flags(agent)
         collect(self.system)
+
+    def _join(self) -> None:
+        """Computes the conditions that can be computed, each for its place. The others are one for each identity."""
+        conditions = self.system.conditions
+        free: dict[Hashable, list[Place]] = {}
+        for p in self.places.values():
+            test = test_of(self.system.symbols, p.outcome.expr, p.env, p.loop)
+            conditions[p.condition] = replace(conditions[p.condition], test=test)
+            if test is None:
+                free.setdefault(p.identity, []).append(p)
+        moved: dict[int, tuple[int, bool]] = {}
+        for places in free.values():
+            one, made = places[0], Made.of(p.outcome.made for p in places)
+            conditions[one.condition] = Condition(
+                conditions[one.condition].key,
+                made.per_iteration,
+                made.per_tile or made.per_iteration,
+                made.per_cta,
+                None,
+            )
+            for p in places:
+                moved[p.condition] = (one.condition, p.negated != one.negated)
+        for agent in self.system.agents:
+            for pc, ins in enumerate(agent.code):
+                if ins[0] == WHEN and ins[1] in moved:
+                    to, turned = moved[ins[1]]
+                    agent.code[pc] = (WHEN, to, ins[2] != turned, *ins[3:])
+                elif ins[0] == TILE and ins[3] in moved:
+                    to, turned = moved[ins[3]]
+                    agent.code[pc] = (*ins[:3], to, ins[4] != turned, *ins[5:])
 
     def _index(self, agent: Agent) -> None:
         """What the exploration asks about an agent: where its loop is, and where it last asks for what."""
@@ -169,7 +215,7 @@ class Coder:
                 asked = _tested(self.system.conditions[ins[1]])
                 agent.asks[ins[1]] = pc
             elif ins[0] == TILE and ins[3] >= 0:
-                asked = _tested(self.system.skips[ins[3]])
+                asked = _tested(self.system.conditions[ins[3]])
             inside = agent.loop[0] <= pc <= agent.loop[1]
             for u in asked:
                 agent.queries[u] = max(agent.queries.get(u, -1), agent.loop[1] if inside else pc)
@@ -225,8 +271,7 @@ class Coder:
         inside = Context(step, context.tiles, context.tile_offset)
         self.works.enter_loop(step, start if isinstance(start, int) else None, stride if isinstance(stride, int) else 1)
         self.pipes.enter_loop(start if isinstance(start, int) else 0)
-        if isinstance(start, int) and isinstance(stride, int) and stride > 0:
-            self.agent.values = (start, stride)
+        self.agent.values = loop_values(step, node.env)
         begin = len(self.agent.code)
         ref = self._ref(step, "domain_loop")
         self._emit(LOOP_INIT, ref)
@@ -251,14 +296,14 @@ class Coder:
         first, stride = constant(step.first.expr, node.env), constant(step.stride.expr, node.env)
         ref = self._ref(step, "work_tile_loop")
         self._emit(TILE_INIT, first if isinstance(first, int) else 0, ref)
-        skip = (
-            -1 if step.skip_if is None else self._condition(True, text(step.skip_if.expr), step.skip_if, node, context)
-        )
+        skip, holds = -1, True
+        if step.skip_if is not None:
+            skip, holds = self._condition(node, text(step.skip_if.expr), None)
         every = stride if isinstance(stride, int) and stride > 0 else 1
-        head = self._emit(TILE, every, step.queue, skip, 0, ref)
+        head = self._emit(TILE, every, step.queue, skip, holds, 0, ref)
         self._block(node.body, Context(tiles=step))
         self._emit(END_TILE, every, head)
-        self.agent.code[head] = (TILE, every, step.queue, skip, len(self.agent.code), ref)
+        self.agent.code[head] = (TILE, every, step.queue, skip, holds, len(self.agent.code), ref)
 
     def _guarded(self, node: Node, context: Context) -> None:
         """A block that runs or not. One without effect on the machine leaves nothing behind."""
@@ -272,11 +317,9 @@ class Coder:
                     if bool(holds) == w.value:
                         self._block(node.body, context)
                     return
-                key = self._condition(False, f"{w.key} of warp {self.agent.lane}", w.condition, node, context)
-                ins = (WHEN, key, w.value, 0, self._ref(w, "when_true" if w.value else "when_false"))
+                ins = self._when(node, w, f" of warp {self.agent.lane}")
             case When() as w:
-                key = self._condition(False, w.key, w.condition, node, context)
-                ins = (WHEN, key, w.value, 0, self._ref(w, "when_true" if w.value else "when_false"))
+                ins = self._when(node, w, "")
             case Skippable() as s:
                 ins = (SKIPPABLE, 0, self._ref(s, "skippable"))
             case _:
@@ -306,14 +349,25 @@ class Coder:
             for ins in code
         )
 
-    def _condition(self, skip: bool, key: str, placed: Placed, node: Node, context: Context) -> int:
-        found = self._conditions.get((skip, key))
-        if found is None:
-            conditions = self.system.skips if skip else self.system.conditions
-            found = self._conditions[skip, key] = len(conditions)
-            conditions.append(Condition(key, False, False, False, None))
-            self.tests.append((found, skip, placed, node, context))
-        return found
+    def _when(self, node: Node, w: When, whose: str) -> Instruction:
+        index, holds = self._condition(node, w.key + whose, w.key if w.keyed else None)
+        return (WHEN, index, w.value == holds, 0, self._ref(w, "when_true" if w.value else "when_false"))
+
+    def _condition(self, node: Node, label: str, key: str | None) -> tuple[int, bool]:
+        """The condition of a block, and what its outcome is where the block's expression holds. `key`: what the spec
+        says of its identity."""
+        outcome = self.outcomes[id(node)]
+        identity: Hashable = outcome.form if key is None else key
+        negated = outcome.negated and key is None
+        if outcome.made.per_thread:  # threads of two tasks, or of two warps, have nothing in common
+            identity = (identity, self.agent.task.name, self.agent.instance.index, self.agent.lane)
+        where = (identity, outcome.form, key is not None and outcome.negated, self.agent.values)
+        place = self.places.get(where)
+        if place is None:
+            index = len(self.system.conditions)
+            self.system.conditions.append(Condition(label, False, False, False, None))
+            place = self.places[where] = Place(index, identity, outcome, negated, node.env, self.agent.values)
+        return place.condition, negated == place.negated
 
     # ---- calls -------------------------------------------------------------------------------------------------
 

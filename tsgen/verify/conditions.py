@@ -1,54 +1,43 @@
-"""Conditions of `when` and `skip_if`: which the loop variable and the unknowns decide, and which only the data do."""
+"""Conditions of `when` and `skip_if` that can be computed: from the loop variable, and from the unknowns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, BoolOp, Compare, Expr, Placed, Unary, names
-from tsgen.model.kernel import Kernel
-from tsgen.model.steps import DomainLoop
-from tsgen.verify.machine import Condition, Test
+from tsgen.derive.unfold import constant
+from tsgen.model.expr import Binary, BoolOp, Compare, Expr, Unary, names
+from tsgen.verify.machine import Test
 from tsgen.verify.symbols import Env, Linear, Symbols
-from tsgen.verify.uniform import uniform
+from tsgen.verify.values import VAR
 
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
+Values = tuple[int, int]  # of the loop variable: the first, and the step
 
 
-def test_bounds(e: Expr) -> Iterator[Expr]:
-    """The differences that the comparisons of a condition take, the loop variable set to zero."""
-    if isinstance(e, Compare) and len(e.ops) == 1 and e.ops[0] in _COMPARE:
-        yield Binary("-", e.operands[0], e.operands[1])
-    elif isinstance(e, Compare):
+def test_bounds(e: Expr, env: Env) -> Iterator[tuple[Expr, Expr]]:
+    """The differences that the comparisons of a condition take, and the side that names each."""
+    if isinstance(e, Compare):
         for a, b in zip(e.operands, e.operands[1:], strict=False):
-            yield Binary("-", a, b)
+            if not _made(Binary("-", a, b)):
+                yield Binary("-", a, b), b if constant(a, env) is not None else a
     elif isinstance(e, BoolOp):
         for v in e.values:
-            yield from test_bounds(v)
+            yield from test_bounds(v, env)
     elif isinstance(e, Unary) and e.op == "not":
-        yield from test_bounds(e.operand)
+        yield from test_bounds(e.operand, env)
 
 
-def condition_of(
-    kernel: Kernel, symbols: Symbols, known: Condition, placed: Placed, node: Node, loop: DomainLoop | None
-) -> Condition:
-    """A condition with what it may depend on, and its test where it has one."""
-    used = names(placed.expr)
-    tokens = {n for n in used if n not in kernel.symbols and n not in node.env and (loop is None or n != loop.var)}
-    times = {kernel.symbols[n].time for n in used if n in kernel.symbols}
-    stepwise = bool(tokens) or (loop is not None and loop.var in used) or "step" in times
-    tilewise = bool(tokens) or "tile" in times
-    test = None if tokens else _test(symbols, placed.expr, node.env, loop)
+def test_of(symbols: Symbols, e: Expr, env: Env, loop: Values) -> Test | None:
+    """The test of a condition; None if it depends on more than the loop variable and what is counted anyway."""
+    test = _test(symbols, e, env, loop)
     if test is not None and any(symbols.unknowns[u].low is None for u in unknowns_of(test)):
-        test = None
-    return replace(
-        known,
-        per_iteration=stepwise and loop is not None,
-        per_tile=tilewise,
-        per_cta=not uniform(symbols.poly(placed.expr, node.env), symbols.clusters),
-        test=test,
-    )
+        return None
+    return test
+
+
+def _made(e: Expr) -> bool:
+    """Whether an expression holds a value that is known only by what made it."""
+    return any(n.startswith("%") for n in names(e))
 
 
 def unknowns_of(test: Test) -> list[int]:
@@ -59,7 +48,7 @@ def unknowns_of(test: Test) -> list[int]:
     return found
 
 
-def _test(symbols: Symbols, e: Expr, env: Env, loop: DomainLoop | None) -> Test | None:
+def _test(symbols: Symbols, e: Expr, env: Env, loop: Values) -> Test | None:
     value = constant(e, env)
     if isinstance(value, bool | int):
         return Test("==", Linear(0 if value else 1))
@@ -80,17 +69,15 @@ def _test(symbols: Symbols, e: Expr, env: Env, loop: DomainLoop | None) -> Test 
     return None
 
 
-def _comparison(symbols: Symbols, op: str, difference: Expr, env: Env, loop: DomainLoop | None) -> Test | None:
-    """`difference op 0`, with the loop variable as start + step * iteration."""
-    if loop is None or loop.var not in names(difference):
+def _comparison(symbols: Symbols, op: str, difference: Expr, env: Env, loop: Values) -> Test | None:
+    """`difference op 0`, with the loop variable as first + step * iteration."""
+    if _made(difference):
+        return None
+    if VAR not in names(difference):
         form = symbols.form(difference, env)
         return None if form is None else Test(op, form)
-    start, step = constant(loop.start.expr, env), constant(loop.step.expr, env)
-    if not isinstance(start, int) or not isinstance(step, int):
-        return None
-    zero = symbols.form(difference, {**env, loop.var: start})
-    one = symbols.form(difference, {**env, loop.var: start + step})
-    two = symbols.form(difference, {**env, loop.var: start + 2 * step})
+    first, step = loop
+    zero, one, two = (symbols.form(difference, {**env, VAR: first + i * step}) for i in range(3))
     if zero is None or one is None or two is None or not (zero.terms == one.terms == two.terms):
         return None
     if two.const - one.const != one.const - zero.const:

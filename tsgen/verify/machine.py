@@ -33,7 +33,7 @@ from tsgen.verify.windows import TensorWindow, meet
     LOOP,  # linear, step, exit, last, ref
     END_LOOP,  # head
     TILE_INIT,  # first, ref
-    TILE,  # stride, unknown, skip, exit, ref
+    TILE,  # stride, queue, skip, value, exit, ref      the tile is skipped if the condition has the value
     END_TILE,  # stride, head
     SKIPPABLE,  # exit, ref
     GUARD,  # kind, period, start, head, exit, ref
@@ -123,7 +123,7 @@ class Agent:
     values: tuple[int, int] = (0, 1)  # of the loop variable: the first and the step, where they are numbers
     queries: dict[int, int] = field(default_factory=dict)  # unknown -> last pc that asks for it
     asks: dict[int, int] = field(default_factory=dict)  # condition -> last pc that asks for it
-    skips: frozenset[int] = frozenset()  # skip predicates of its tile loop
+    skips: frozenset[int] = frozenset()  # the condition of its tile loop
     guards: tuple[tuple[int, int, int], ...] = ()  # kind, period, start of its guards
     looks_back: bool = False  # it skips stages of the tile before
     slots: list[int] = field(default_factory=list)  # its positions
@@ -184,7 +184,8 @@ class Ring:
 
 @frozen
 class Condition:
-    """A `when`: `key` decides it unless `test` does. `places`: what an outcome may depend on."""
+    """A `when` or `skip_if`, `key` in words: the environment chooses the outcome, for each place that it may depend on,
+    unless `test` computes it."""
 
     key: str
     per_iteration: bool
@@ -220,7 +221,6 @@ class System:
     aliases: dict[int, tuple[int, ...]] = field(default_factory=dict)  # cell -> cells with common bytes
     steps: list[StepInfo] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
-    skips: list[Condition] = field(default_factory=list)
     slots: int = 0
     start: list[int] = field(default_factory=list)  # slot -> first position
     slot_ring: list[int] = field(default_factory=list)  # slot -> ring, -1 for a named barrier

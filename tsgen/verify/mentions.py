@@ -45,7 +45,7 @@ def _expressions(kernel: Kernel, task: Task) -> Iterator[Expr]:
         yield from _of_step(step)
         work = kernel.work(step.target, step.method) if isinstance(step, CallStep) and step.kind == "work" else None
         if work is not None:
-            yield from _of_work(work)
+            yield from of_work(work)
 
 
 def _of_step(step: Step) -> Iterator[Expr]:
@@ -62,7 +62,8 @@ def _of_step(step: Step) -> Iterator[Expr]:
             yield from step.options.values()
 
 
-def _of_work(work: Work) -> Iterator[Expr]:
+def of_work(work: Work) -> Iterator[Expr]:
+    """The expressions of a work, and the names in its body."""
     for value in work.args.values():
         if isinstance(value, Placed):
             yield value.expr

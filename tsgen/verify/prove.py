@@ -208,7 +208,7 @@ def statement(system: System, closed: bool) -> str:
     parts = [f"{values} of {', '.join(dict.fromkeys(labels))}"] if labels else []
     if system.tile_unknowns:
         parts.append("every number of tiles")
-    if system.conditions or system.skips:
+    if system.conditions:
         parts.append("every outcome of the conditions")
     if system.ctas > 1:
         parts.append(f"all {system.ctas} CTAs of a cluster")

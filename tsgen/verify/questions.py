@@ -107,13 +107,13 @@ class Questions:
             "!=": value != 0,
         }[t.op]
 
-    def outcome(self, st: State, agent: int, index: int, skip: bool) -> bool | Decision:
-        """The outcome of a condition or a skip predicate for the agent's tile and iteration."""
-        c = (self.system.skips if skip else self.system.conditions)[index]
+    def outcome(self, st: State, agent: int, index: int) -> bool | Decision:
+        """The outcome of a condition for the agent's tile and iteration."""
+        c = self.system.conditions[index]
         if c.test is not None:
             return self.test(st, c.test, agent)
         key = Decision(
-            "skip" if skip else "condition",
+            "condition",
             index,
             st.tile[agent] if c.per_tile else 0,
             self.system.agents[agent].cta if c.per_cta else 0,
@@ -157,7 +157,7 @@ def turning_values(system: System) -> dict[int, tuple[int, ...]]:
         for ins in agent.code:
             if ins[0] in (LOOP, SKIP):
                 counted.update(u for u, _ in ins[1 if ins[0] == LOOP else 2].terms)
-    forms = [t for c in (*system.conditions, *system.skips) if c.test is not None for t in comparisons(c.test)]
+    forms = [t for c in system.conditions if c.test is not None for t in comparisons(c.test)]
     for t in forms:
         assert t.form is not None
         if len(t.form.terms) != 1 or t.loop:

@@ -375,7 +375,7 @@ class Runner(Questions):
         return NEXT
 
     def _tile(self, a: int, ins: Instruction) -> int:
-        _, _, queue, skip, leave, _ = ins
+        _, _, queue, skip, holds, leave, _ = ins
         st = self.st
         t = st.tile[a]
         total = self.tiles(st, queue)
@@ -385,10 +385,10 @@ class Runner(Questions):
         elif t >= total:
             return leave  # type: ignore[no-any-return]
         if skip >= 0:
-            got = self.outcome(st, a, skip, True)
+            got = self.outcome(st, a, skip)
             if isinstance(got, Decision):
                 return self._need(a, got)
-            st.skipped[a] = got
+            st.skipped[a] = got == holds
         return NEXT
 
     def _end_tile(self, a: int, ins: Instruction) -> int:
@@ -415,7 +415,7 @@ class Runner(Questions):
         return NEXT if runs else leave
 
     def _when(self, a: int, ins: Instruction) -> int:
-        got = self.outcome(self.st, a, ins[1], False)
+        got = self.outcome(self.st, a, ins[1])
         if isinstance(got, Decision):
             return self._need(a, got)
         return NEXT if got == ins[2] else ins[3]

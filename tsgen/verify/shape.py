@@ -125,16 +125,13 @@ class Shapes:
 
     def _open(self, st: State, key: Decision) -> bool:
         """Whether an agent may still ask for an outcome."""
-        conditions = self.system.skips if key.kind == "skip" else self.system.conditions
-        c = conditions[key.what]
+        c = self.system.conditions[key.what]
         for a in self.agents:
             agent = self.system.agents[a]
             if st.pc[a] < 0 or (c.per_cta and agent.cta != key.cta):
                 continue
-            if key.kind == "skip":
-                if key.what in agent.skips and (not c.per_tile or st.tile[a] <= key.tile):
-                    return True
-                continue
+            if key.what in agent.skips and (not c.per_tile or st.tile[a] <= key.tile):
+                return True
             last = agent.asks.get(key.what)
             if last is None:
                 continue
@@ -222,9 +219,9 @@ class Shapes:
 
     def _relative(self, st: State, key: Decision, tile: int, inside: list[int]) -> Decision:
         """An outcome's place, counted from the slowest agent that asks for it."""
-        agents = self.system.agents
-        asking = [agents[a].value(st.iteration[a]) for a in inside if key.what in agents[a].asks]
-        return key._replace(tile=key.tile - tile, iteration=key.iteration - min(asking, default=0))
+        agents, c = self.system.agents, self.system.conditions[key.what]
+        asking = [agents[a].value(st.iteration[a]) for a in inside if key.what in agents[a].asks and c.per_iteration]
+        return key._replace(tile=key.tile - tile if c.per_tile else 0, iteration=key.iteration - min(asking, default=0))
 
     def _values(self, st: State, tile: int, inside: list[int]) -> Key:
         """Which unknowns are decided; their values where agents wait that have not begun to count."""

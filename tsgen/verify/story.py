@@ -106,8 +106,7 @@ class Story:
                 label = self.system.symbols.unknowns[decision.what].label
                 values.setdefault(label, []).append((decision.tile, str(value)))
             else:
-                table = self.system.skips if decision.kind == "skip" else self.system.conditions
-                c = table[decision.what]
+                c = self.system.conditions[decision.what]
                 where = f" in iteration {decision.iteration}" if c.per_iteration else ""
                 where += f" of tile {decision.tile}" if c.per_tile and tiles != 1 and queues else ""
                 parts.append(f"`{c.key}` {'true' if value else 'false'}{where}")

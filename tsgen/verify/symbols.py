@@ -73,6 +73,11 @@ class Symbols:
         self._dims = equalities(self.kernel, self._lets)
 
     @property
+    def lets(self) -> Mapping[str, Expr]:
+        """The `let` values, written out."""
+        return self._lets
+
+    @property
     def clusters(self) -> dict[str, int]:
         """CTAs of a cluster along each axis that has any."""
         return {a.name: a.cluster for a in self.kernel.launch.axes if a.cluster > 1}
@@ -109,10 +114,10 @@ class Symbols:
         value = self.poly(step, env).value
         if value is None:
             return False
-        unit = _parts(self.poly(e, env))[0]
-        trips = _parts(self.poly(Call("ceil_div", (e, step)), env))[0]
+        unit = parts_of(self.poly(e, env))[0]
+        trips = parts_of(self.poly(Call("ceil_div", (e, step)), env))[0]
         return value == 1 or any(
-            (v != value or _parts(q)[0] != unit) and _parts(q)[0] != trips and _monomials(q) & _monomials(unit)
+            (v != value or parts_of(q)[0] != unit) and parts_of(q)[0] != trips and _monomials(q) & _monomials(unit)
             for q, v in self._strided
         )
 
@@ -121,12 +126,15 @@ class Symbols:
         value = Fraction(0) if step is None else self.poly(step, env).value
         self._strided.append((self.poly(e, env), value))
 
-    def add(self, e: Expr, env: Env, written: Expr | None = None, step: Expr | None = None) -> None:
-        """Announces what a condition compares; or a bound, of which `written` is the part that names it."""
+    def add(
+        self, e: Expr, env: Env, written: Expr | None = None, step: Expr | None = None, side: Expr | None = None
+    ) -> None:
+        """Announces what a condition compares, of which `side` is what a reader knows; or a bound, of which `written`
+        is the part that names it."""
         p = self.trips(e, step, env)
-        unit, factor, _ = _parts(p)
+        unit, factor, _ = parts_of(p)
         if unit.terms:
-            label = self._label(e, env, unit, written, step)
+            label = self._label(e, env, unit, side if written is None else written, step)
             self._units.setdefault(unit, label)
             if written is not None:
                 self._counted.setdefault(unit if factor > 0 else -unit, label)
@@ -134,12 +142,12 @@ class Symbols:
         elif (value := p.value) is not None and value > LONG and value.denominator == 1:
             self._long.append(int(value))
 
-    def _label(self, e: Expr, env: Env, unit: Poly, written: Expr | None, step: Expr | None) -> str:
-        if written is None or step is None:
-            return text(e if written is None else written)
-        if not self.strides(e, step, env):
-            return text(Call("ceil_div", (written if self.poly(written, env) == self.poly(e, env) else e, step)))
-        return text(written if _parts(self.poly(written, env))[0] == unit else e)
+    def _label(self, e: Expr, env: Env, unit: Poly, name: Expr | None, step: Expr | None) -> str:
+        if name is None:
+            return text(e)
+        if step is not None and not self.strides(e, step, env):
+            return text(Call("ceil_div", (name if self.poly(name, env) == self.poly(e, env) else e, step)))
+        return text(name if parts_of(self.poly(name, env))[0] in (unit, -unit) else e)
 
     def _interval(self, e: Expr, step: Expr | None, env: Env) -> Interval:
         if step is None or self.strides(e, step, env):
@@ -188,7 +196,7 @@ class Symbols:
             pivot, c = rest.terms[0]
             share = {u: -f / c for u, f in used.items()} | {index: 1 / c}
             self._basis.append((pivot, rest * Poly.constant(1 / c), share))
-        names = set(_names(unit))
+        names = set(names_of(unit))
         tile = any(n in self.kernel.symbols and self.kernel.symbols[n].time in ("tile", "step") for n in names)
         known = self._range(unit)
         self._index[unit] = index
@@ -210,7 +218,7 @@ class Symbols:
         """What the facts say of a unit alone."""
         found = Interval()
         for p, known in self._facts:
-            other, factor, const = _parts(p)
+            other, factor, const = parts_of(p)
             if other not in (unit, -unit):
                 continue
             c = factor if other == unit else -factor
@@ -234,7 +242,7 @@ class Symbols:
             return Linear(form.const - least, ((self._index[unit], 1),))
         if form is not None and (not form.terms or self._rises(form)):
             return form
-        unit, factor, const = _parts(p)
+        unit, factor, const = parts_of(p)
         if factor.denominator != 1 or const.denominator != 1:
             return Linear(0, ((self._declare(p, text(e)), 1),))
         unit, factor = (unit, factor) if factor > 0 else (-unit, -factor)
@@ -259,7 +267,7 @@ class Symbols:
         return self._form(self.poly(e, env))
 
     def _form(self, p: Poly) -> Linear | None:
-        unit, factor, const = _parts(p)
+        unit, factor, const = parts_of(p)
         if const.denominator != 1:
             return None
         if not unit.terms:
@@ -274,7 +282,7 @@ class Symbols:
         return Linear(int(const), tuple(sorted((u, int(c)) for u, c in used.items())))
 
 
-def _parts(p: Poly) -> tuple[Poly, Fraction, Fraction]:
+def parts_of(p: Poly) -> tuple[Poly, Fraction, Fraction]:
     """unit, factor, constant: `p = factor * unit + constant`, the unit with whole coefficients, no common divisor."""
     terms = tuple(t for t in p.terms if t[0])
     const = next((c for m, c in p.terms if not m), Fraction(0))
@@ -290,7 +298,8 @@ def _monomials(p: Poly) -> frozenset[Monomial]:
     return frozenset(m for m, _ in p.terms)
 
 
-def _names(p: Poly) -> Iterable[str]:
+def names_of(p: Poly) -> Iterable[str]:
+    """Every name and operation in a form."""
     for monomial, _ in p.terms:
         for atom, _power in monomial:
             yield from _atom_names(atom)
@@ -300,7 +309,7 @@ def _atom_names(atom: Atom) -> Iterable[str]:
     yield atom.head
     for arg in atom.args:
         if isinstance(arg, Poly):
-            yield from _names(arg)
+            yield from names_of(arg)
 
 
 def _monomial_text(monomial: Monomial) -> str:

@@ -275,7 +275,7 @@ class Builder:
         own = any(isinstance(e, Name) and e.id in ("thread", "warp", "lane") for e in walk(condition.expr))
         if own and (other := self.calls.together(steps)) is not None:
             self.ctx.add(rules_steps.divergent(other.text, "condition", other.span, condition.span))
-        return When(block == "when_true", condition, key, steps, span)
+        return When(block == "when_true", condition, key, steps, span, written is not None)
 
     # -- compile time --------------------------------------------------------------------------------------------
 

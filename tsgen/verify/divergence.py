@@ -1,0 +1,54 @@
+"""Conditions that differ between the threads of a task, through registers and tokens (TS246)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tsgen.derive.model import Derived
+from tsgen.derive.unfold import Node, calls
+from tsgen.derive.uses import Uses
+from tsgen.diagnostics import Diagnostic
+from tsgen.model.expr import names
+from tsgen.model.kernel import Kernel
+from tsgen.model.ops import OPS
+from tsgen.model.steps import CallStep, When
+from tsgen.spec.rules_steps import divergent
+from tsgen.verify.flow import outcomes
+from tsgen.verify.spread import BY_THREAD
+from tsgen.verify.symbols import Symbols
+from tsgen.verify.values import Outcome, Values
+
+
+def conditions_diverge(kernel: Kernel, derived: Derived, uses: Uses) -> list[Diagnostic]:
+    """TS246 where a condition does not name the thread, but depends on a value that differs between threads."""
+    values = Values(kernel, uses, Symbols(kernel))
+    found: dict[tuple[object, str], Diagnostic] = {}
+    for task, instance in kernel.instances():
+        program = uses.programs[task.name, instance.index]
+        here = outcomes(values, task, instance, program)
+        for when, node, outcome in _conditions(program, here):
+            together = next((c for c in calls(node.body) if _together(kernel, c)), None)
+            if together is None or not outcome.made.per_thread or names(when.condition.expr) & BY_THREAD:
+                continue
+            step = together.step
+            assert isinstance(step, CallStep)
+            found.setdefault((step.span, step.text), divergent(step.text, "condition", step.span, when.condition.span))
+    return list(found.values())
+
+
+def _conditions(nodes: tuple[Node, ...], outcomes: Mapping[int, Outcome]) -> Iterator[tuple[When, Node, Outcome]]:
+    for node in nodes:
+        if isinstance(node.step, When):
+            yield node.step, node, outcomes[id(node)]
+        yield from _conditions(node.body, outcomes)
+
+
+def _together(kernel: Kernel, node: Node) -> bool:
+    """Whether the threads of a task must perform a step together."""
+    step = node.step
+    assert isinstance(step, CallStep)
+    work = kernel.work(step.target, step.method) if step.kind == "work" else None
+    return step.kind != "work" or (work is not None and work.op is not None and OPS[work.op].issue != "threads")
+
+
+CAUSES = (conditions_diverge,)

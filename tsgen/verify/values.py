@@ -1,0 +1,118 @@
+"""What a value on the device is made of: tokens, registers, stages and loop variables, so that equal values of two
+tasks are known to be equal, and no others are taken for equal.
+
+A value that is no number of the launch is numbered by what made it, in one table for all tasks: its name starts with
+`%`. `#` is the value of the loop variable, counted from `start` where that is no number. `tsgen.verify.flow` finds out
+what makes which value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tsgen.derive.uses import Uses
+from tsgen.model.expr import Expr
+from tsgen.model.kernel import Kernel
+from tsgen.model.poly import Poly
+from tsgen.verify.outcomes import Form
+from tsgen.verify.spread import BY_THREAD
+from tsgen.verify.symbols import Symbols, names_of
+from tsgen.verify.uniform import uniform
+
+VAR = "#"
+_NOWHERE = 2**62  # CTAs along an axis that no quotient cuts off
+
+
+class Made(NamedTuple):
+    """What a value may depend on. `open`: values at the head of a loop that is being read."""
+
+    per_iteration: bool = False
+    per_tile: bool = False
+    per_cta: bool = False
+    per_thread: bool = False
+    open: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(parts: Iterable[Made]) -> Made:
+        found = list(parts)
+        return Made(
+            any(m.per_iteration for m in found),
+            any(m.per_tile for m in found),
+            any(m.per_cta for m in found),
+            any(m.per_thread for m in found),
+            frozenset().union(*(m.open for m in found)),
+        )
+
+
+class Outcome(NamedTuple):
+    """What a condition says: `form`, or the contrary. `expr`: the same, to be computed from `#`."""
+
+    form: Form
+    negated: bool
+    expr: Expr
+    made: Made
+
+
+@dataclass
+class Values:
+    """The values of all tasks of a kernel. `changing`: tensors (without owner), and fields of stages, that hold other
+    values at other times. `shared`: fields whose bytes have two names."""
+
+    kernel: Kernel
+    uses: Uses
+    symbols: Symbols
+    changing: set[tuple[str, str]] = field(default_factory=set)
+    shared: set[tuple[str, str]] = field(default_factory=set)
+    _numbers: dict[Hashable, str] = field(default_factory=dict)
+    _made: dict[str, Made] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        owners = [r.works for r in self.kernel.resources.values()] + [t.works for t in self.kernel.tensors.values()]
+        for work in (w for works in owners for w in works.values()):
+            for a in self.uses.accesses(work):
+                fills = a.ref.resource == work.owner and work.role == "producer"
+                if a.mode == "write" and not (a.ref.resource is not None and fills):
+                    self.changing.add((a.ref.resource or "", a.ref.name))
+        for f in (f for r in self.kernel.resources.values() for f in r.fields.values()):
+            if f.view is not None:
+                self.shared |= {(f.owner, f.name), (f.view.resource or "", f.view.name)}
+
+    def made_of(self, p: Poly) -> Made:
+        """What a number may depend on."""
+        plain = set(names_of(p))
+        inner = [self._made[n] for n in plain if n in self._made]
+        own = {n: _NOWHERE for n in plain if n in self._made and self._made[n].per_cta}
+        times = {self.kernel.symbols[n].time for n in plain if n in self.kernel.symbols}
+        here = Made(
+            VAR in plain,
+            "tile" in times or "step" in times,
+            not uniform(p, {**self.symbols.clusters, **own}),
+            bool(plain & BY_THREAD),
+            frozenset(n for n in plain if n.startswith("@")),
+        )
+        return Made.of([here, *(m._replace(per_cta=False) for m in inner)])
+
+    def number(
+        self,
+        key: tuple[Hashable, ...],
+        parts: Iterable[Poly],
+        known: Made | None = None,
+        closed: frozenset[str] = frozenset(),
+        outside: bool = False,
+    ) -> Poly:
+        """The value that the key and the parts make. `known`: what else it may depend on; `closed`: heads of loops
+        that it is not open in any more; `outside`: it is what a loop leaves behind."""
+        sources = tuple(parts)
+        name = self._numbers.get((key, sources))
+        if name is None:
+            name = self._numbers[key, sources] = f"%{len(self._numbers)}"
+            made = Made.of([*map(self.made_of, sources), *([known] if known is not None else [])])
+            made = made._replace(open=made.open - closed, per_iteration=made.per_iteration and not outside)
+            self._made[name] = made
+        return Poly.atom(name)
+
+    def whole(self, p: Poly) -> bool:
+        """Whether a number is certainly an integer: elements of tensors are, values of works need not be."""
+        return p.integral and not any(n in self._made or n.startswith("@") for n in names_of(p))
