@@ -8,7 +8,9 @@ from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Finding, Related, Span, check
 from tsgen.model.kernel import Kernel, Resource
-from tsgen.model.steps import CallStep, DomainLoop, StaticIf, Step, TileLoop, calls
+from tsgen.model.steps import CallStep, DomainLoop, Guard, StaticFor, StaticIf, Step, TileLoop, calls
+
+_Blocking = frozenset[tuple[str, str]]  # targets and methods of steps
 
 
 @check("TS300", "incomplete-ring")
@@ -101,10 +103,11 @@ def unused_try(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding
     """A `try_acquire` or `try_wait` has no blocking step that could use its answer.
 
     The answer of a try goes to the next `acquire` or `wait` on that side of the resource in the same task, be it in the
-    next iteration or tile. Without one it does nothing.
+    next iteration or tile. Without one it does nothing: so in `last_iter`, unless a step after the loop or in the next
+    tile uses it.
     """
     for task in kernel.tasks:
-        for try_, used in _tries(task.schedule.steps, frozenset()):
+        for try_, used in _tries(task.schedule.steps):
             if not used:
                 blocking = try_.method.removeprefix("try_")
                 yield Finding(
@@ -114,21 +117,47 @@ def unused_try(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding
                 )
 
 
-def _tries(steps: tuple[Step, ...], after: frozenset[tuple[str, str]]) -> Iterator[tuple[CallStep, bool]]:
-    """Every try, and whether its blocking step can follow; `after` are the steps that can follow the block."""
+def _tries(
+    steps: tuple[Step, ...], after: _Blocking = frozenset(), end: _Blocking = frozenset()
+) -> Iterator[tuple[CallStep, bool]]:
+    """Every try, and whether its blocking step can follow. `after`: the steps that can follow the block; `end`: those
+    that can follow it in the last iteration of the loop around it."""
     rest = list(steps)
     while rest:
         step = rest.pop(0)
-        following = after | {(s.target, s.method) for s in calls(tuple(rest))}
-        if isinstance(step, CallStep):
-            if step.method in ("try_acquire", "try_wait"):
-                yield step, (step.target, step.method.removeprefix("try_")) in following
-            continue
-        if isinstance(step, DomainLoop | TileLoop):
-            following |= {(s.target, s.method) for s in calls(step.body)}
-        yield from _tries(step.body, following)
+        here = _blocking(tuple(rest))
+        following, last = after | here, end | here
+        match step:
+            case CallStep():
+                if step.method in ("try_acquire", "try_wait"):
+                    yield step, (step.target, step.method.removeprefix("try_")) in following
+                continue
+            case DomainLoop():
+                yield from _tries(step.body, following | _blocking(step.body, again=True), following)
+            case TileLoop():
+                around = following | _blocking(step.body)
+                yield from _tries(step.body, around, around)
+            case StaticFor(values=values) if len(values) > 1:
+                around = _blocking(step.body)
+                yield from _tries(step.body, following | around, last | around)
+            case Guard(kind="last_iter"):
+                yield from _tries(step.body, last, last)
+            case _:
+                yield from _tries(step.body, following, last)
         if isinstance(step, StaticIf):
-            yield from _tries(step.orelse, following)
+            yield from _tries(step.orelse, following, last)
+
+
+def _blocking(steps: tuple[Step, ...], again: bool = False) -> _Blocking:
+    """The steps of a block; with `again`, those that it takes when it is not run for the first time."""
+    found: set[tuple[str, str]] = set()
+    for step in steps:
+        if isinstance(step, CallStep):
+            found.add((step.target, step.method))
+        elif not (again and isinstance(step, Guard) and step.kind == "first_iter"):
+            found |= _blocking(step.body, again)
+            found |= _blocking(step.orelse, again) if isinstance(step, StaticIf) else frozenset()
+    return frozenset(found)
 
 
 CAUSES = (incomplete_ring, unused_try)

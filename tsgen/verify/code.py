@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import lcm
 from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
@@ -54,6 +55,7 @@ from tsgen.verify.machine import (
     Condition,
     Instruction,
     StepInfo,
+    Test,
 )
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.symbols import Env, Linear, Unknown
@@ -213,6 +215,7 @@ class Coder:
                 asked = [u for u, _ in ins[2].terms]
             elif ins[0] == WHEN:
                 asked = _tested(self.system.conditions[ins[1]])
+                agent.period = lcm(agent.period, *_turns(self.system.conditions[ins[1]].test))
                 agent.asks[ins[1]] = pc
             elif ins[0] == TILE and ins[3] >= 0:
                 asked = _tested(self.system.conditions[ins[3]])
@@ -438,3 +441,11 @@ def _of_warp(nodes: tuple[Node, ...], warp: int) -> tuple[Node, ...]:
 
 def _tested(condition: Condition) -> list[int]:
     return unknowns_of(condition.test) if condition.test is not None else []
+
+
+def _turns(test: Test | None) -> Iterator[int]:
+    """After how many iterations the parts of a test repeat."""
+    if test is not None:
+        yield from [len(test.turn)] if test.turn else []
+        for part in test.parts:
+            yield from _turns(part)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd, lcm
 
 from tsgen.derive.unfold import constant
-from tsgen.model.expr import Binary, BoolOp, Compare, Expr, Unary, names
+from tsgen.model.algebra import canonical
+from tsgen.model.expr import Binary, BoolOp, Compare, Const, Expr, Name, Ref, Unary, children, names
+from tsgen.model.poly import Atom, Poly
 from tsgen.verify.machine import Test
-from tsgen.verify.symbols import Env, Linear, Symbols
+from tsgen.verify.symbols import Env, Linear, Symbols, names_of
 from tsgen.verify.values import VAR
 
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
+LONGEST_PERIOD = 64  # iterations
 Values = tuple[int, int]  # of the loop variable: the first, and the step
 
 
@@ -77,9 +81,51 @@ def _comparison(symbols: Symbols, op: str, difference: Expr, env: Env, loop: Val
         form = symbols.form(difference, env)
         return None if form is None else Test(op, form)
     first, step = loop
-    zero, one, two = (symbols.form(difference, {**env, VAR: first + i * step}) for i in range(3))
-    if zero is None or one is None or two is None or not (zero.terms == one.terms == two.terms):
+    zero, one = (symbols.form(difference, {**env, VAR: first + i * step}) for i in range(2))
+    if zero is not None and one is not None and zero.terms == one.terms and _linear(canonical(difference, env)):
+        return Test(op, zero, one.const - zero.const)
+    return _in_turn(Compare((op,), (difference, Const(0))), env, loop)
+
+
+def _linear(p: Poly) -> bool:
+    """Whether the loop variable occurs with a number as factor, and nowhere else."""
+    alone = ((Atom(VAR), 1),)
+    return all(m == alone or VAR not in names_of(Poly(((m, c),))) for m, c in p.terms)
+
+
+def _in_turn(e: Expr, env: Env, loop: Values) -> Test | None:
+    """The test of a condition that repeats: the loop variable occurs in remainders alone."""
+    first, step = loop
+    whole = _period(e, env)
+    if whole is None:
         return None
-    if two.const - one.const != one.const - zero.const:
+    period = whole // gcd(whole, step)
+    if period > LONGEST_PERIOD:
         return None
-    return Test(op, zero, one.const - zero.const)
+    values = [constant(e, {**env, VAR: first + i * step}) for i in range(period)]
+    return None if None in values else Test("turn", turn=tuple(bool(v) for v in values))
+
+
+def _period(e: Expr, env: Env) -> int | None:
+    """How much more of the loop variable gives the same value; None if no number is known."""
+    if VAR not in names(e):
+        return 1
+    if isinstance(e, Binary) and e.op == "%" and isinstance(d := constant(e.right, env), int) and d > 0:
+        return _shift(e.left, d, env)
+    if isinstance(e, Name | Ref):
+        return None
+    periods = [_period(c, env) for c in children(e)]
+    return None if None in periods else lcm(*(p for p in periods if p is not None))
+
+
+def _shift(e: Expr, d: int, env: Env) -> int | None:
+    """How much more of the loop variable gives the same value modulo `d`."""
+    match e:
+        case Name(id=name) if name == VAR:
+            return d
+        case Binary(op="//") if isinstance(c := constant(e.right, env), int) and c > 0:
+            return _shift(e.left, c * d, env)
+        case Binary(op="+" | "-" | "*") | Unary():
+            shifts = [_shift(c, d, env) for c in children(e)]
+            return None if None in shifts else lcm(*(s for s in shifts if s is not None))
+    return _period(e, env)

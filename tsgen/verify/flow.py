@@ -18,7 +18,7 @@ from tsgen.model.kernel import Task, TaskInstance, Work
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep, DomainLoop, Guard, TileLoop, When
 from tsgen.verify.mentions import of_work
-from tsgen.verify.outcomes import form_of, polys_of
+from tsgen.verify.outcomes import form_of, polys_of, without_quotients
 from tsgen.verify.spread import BY_THREAD
 from tsgen.verify.symbols import names_of
 from tsgen.verify.values import VAR, Made, Outcome, Values
@@ -226,7 +226,7 @@ class _Walk:
     # ---- what may happen or not, and what happens again ----------------------------------------------------------
 
     def condition(self, node: Node, e: Expr) -> Poly:
-        written = self.written(e)
+        written = without_quotients(self.written(e), self.env, self.v.whole)
         form, negated = form_of(written, self.env, self.v.whole)
         made = Made.of([self.v.made_of(p) for p in polys_of(form)])
         self.found[id(node)] = Outcome(form, negated, written, made)

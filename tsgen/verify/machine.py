@@ -196,12 +196,13 @@ class Condition:
 
 @frozen
 class Test:
-    """A comparison with zero, or a combination: `op` in < <= > >= == != and or not."""
+    """A comparison with zero, or a combination: `op` in < <= > >= == != and or not turn."""
 
     op: str
     form: Linear | None = None
     loop: int = 0  # coefficient of the loop variable
     parts: tuple[Test, ...] = ()
+    turn: tuple[bool, ...] = ()  # of `turn`: the outcomes of one iteration after the other, over and over
 
 
 @dataclass

@@ -13,14 +13,16 @@ from math import floor
 from typing import Any
 
 from tsgen.derive.unfold import Env, constant
-from tsgen.model.algebra import canonical
-from tsgen.model.expr import BoolOp, Compare, Expr, IfElse, Unary
+from tsgen.model.algebra import canonical, rebuild
+from tsgen.model.expr import Binary, BoolOp, Compare, Expr, IfElse, Unary
 from tsgen.model.poly import Poly
 from tsgen.verify.symbols import parts_of
 
 Form = tuple[Any, ...]  # an operator and its operands: polynomials, or (for `and`) pairs of form and negation
 Whole = Callable[[Poly], bool]
 TRUE: Form = ("true",)
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_SWAPPED_END = {">": ">=", "<=": "<"}  # against the end of the numbers that have the same quotient
 
 
 def form_of(e: Expr, env: Env, whole: Whole) -> tuple[Form, bool]:
@@ -43,6 +45,28 @@ def form_of(e: Expr, env: Env, whole: Whole) -> tuple[Form, bool]:
             return form_of(e.then if holds else e.other, env, whole)
     p = canonical(e, env)
     return (TRUE, not p.value) if p.value is not None else (("is", p), False)
+
+
+def without_quotients(e: Expr, env: Env, whole: Whole) -> Expr:
+    """A condition whose comparisons of a rounded quotient compare its numerator: `a // 4 >= b` is `a >= 4*b`."""
+    if not isinstance(e, Compare) or len(e.ops) != 1:
+        return e if isinstance(e, Compare) else rebuild(e, lambda c: without_quotients(c, env, whole))
+    (op,), (a, b) = e.ops, e.operands
+    if not _is_quotient(a, env) and _is_quotient(b, env):
+        op, a, b = _SWAPPED[op], b, a
+    if not isinstance(a, Binary) or not _is_quotient(a, env) or not whole(canonical(b, env)):
+        return e
+    low = Binary("*", b, a.right)
+    high = Binary("+", low, a.right)
+    if op in ("==", "!="):
+        inside = Compare(("<=", "<"), (low, a.left, high))
+        return inside if op == "==" else Unary("not", inside)
+    return Compare((op if op in (">=", "<") else _SWAPPED_END[op],), (a.left, low if op in (">=", "<") else high))
+
+
+def _is_quotient(e: Expr, env: Env) -> bool:
+    divisor = constant(e.right, env) if isinstance(e, Binary) and e.op == "//" else None
+    return isinstance(divisor, int) and divisor > 0
 
 
 def polys_of(form: Form) -> Iterator[Poly]:

@@ -70,6 +70,8 @@ class Questions:
 
     def test(self, st: State, t: Test, agent: int) -> bool | Decision:
         """The outcome of a comparison, or the decision it needs."""
+        if t.op == "turn":
+            return t.turn[st.iteration[agent] % len(t.turn)]
         if t.op in ("and", "or"):
             missing = None
             for part in t.parts:

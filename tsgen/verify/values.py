@@ -12,10 +12,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tsgen.derive.unfold import calls
 from tsgen.derive.uses import Uses
 from tsgen.model.expr import Expr
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Poly
+from tsgen.model.steps import CallStep
 from tsgen.verify.outcomes import Form
 from tsgen.verify.spread import BY_THREAD
 from tsgen.verify.symbols import Symbols, names_of
@@ -69,10 +71,11 @@ class Values:
     _made: dict[str, Made] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        owners = [r.works for r in self.kernel.resources.values()] + [t.works for t in self.kernel.tensors.values()]
-        for work in (w for works in owners for w in works.values()):
-            for a in self.uses.accesses(work):
-                fills = a.ref.resource == work.owner and work.role == "producer"
+        for node in (n for program in self.uses.programs.values() for n in calls(program)):
+            assert isinstance(node.step, CallStep)
+            work = self.kernel.work(node.step.target, node.step.method) if node.step.kind == "work" else None
+            for a in self.uses.accesses(work) if work is not None else ():
+                fills = work is not None and a.ref.resource == work.owner and work.role == "producer"
                 if a.mode == "write" and not (a.ref.resource is not None and fills):
                     self.changing.add((a.ref.resource or "", a.ref.name))
         for f in (f for r in self.kernel.resources.values() for f in r.fields.values()):

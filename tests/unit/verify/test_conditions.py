@@ -17,7 +17,10 @@ tensors:
   f:
     dtype: i32
     shape: [L]
-    work: {flag: {role: consumer, attrs: [auxiliary], takes: [i], returns: [k], body: "k = f[i] > 0"}}
+    output: true
+    work:
+      flag: {role: consumer, attrs: [auxiliary], takes: [i], returns: [k], body: "k = f[i] > 0"}
+      set: {op: store, takes: [j], value: j, to: "f[m]"}
   y:
     dtype: io
     shape: [M, N]
@@ -248,3 +251,33 @@ def test_a_condition_and_a_skipped_tile_are_one() -> None:
     load = load.replace("    - domain", "        - domain", 1)
     assert codes(load, tiles("f[m] == 0", STORE)) == []
     assert codes(load, tiles("f[m] != 0", STORE)) != []
+
+
+@pytest.mark.parametrize(
+    ("parts", "right"),
+    [
+        (("j % 3 == 0", "j % 3 == 1", "j % 3 == 2"), True),
+        (("j % 3 == 0", "j % 3 == 1"), False),
+        (("j // 2 % 2 == 0", "(j + 2) // 2 % 2 == 0"), True),
+        (("j % 2 < 1", "(3*j + 1) % 2 == 0"), True),
+        (("j % 2 == 0 and j < n", "j % 2 == 1"), True),
+        (("j // 40 == 0", "j >= 40"), True),
+        (("j // 40 == 0",), False),  # the first iterations say nothing of the later ones
+        (("j // 4 > 2", "11 >= j"), True),
+        (("j // 4 != 2", "2 == j // 4"), True),
+        (("j * j < 9",), False),
+    ],
+)
+def test_what_repeats_with_the_loop_is_computed(parts: tuple[str, ...], right: bool) -> None:
+    load = loop("for: {p: 1}", LOAD)
+    store = loop(true(parts[0]), STORE) + "".join(f"        - {true(p)}\n          steps: {STORE}\n" for p in parts[1:])
+    assert (codes(load, store) == []) is right
+
+
+def test_what_the_kernel_writes_is_another_value_at_each_read() -> None:
+    def spec(where: str) -> list[str]:
+        load, store = loop(true("f[j] > 0"), LOAD), loop(true("f[j] > 0"), STORE, where)
+        return codes(load, store)
+
+    assert spec("") == []
+    assert spec("f.set(j=j)") != []
