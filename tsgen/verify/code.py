@@ -272,7 +272,7 @@ class Coder:
         stride = constant(step.step.expr, node.env)
         start = constant(step.start.expr, node.env)
         inside = Context(step, context.tiles, context.tile_offset)
-        self.works.enter_loop(step, start if isinstance(start, int) else None, stride if isinstance(stride, int) else 1)
+        self.works.enter_loop(step, node.env)
         self.pipes.enter_loop(start if isinstance(start, int) else 0)
         self.agent.values = loop_values(step, node.env)
         begin = len(self.agent.code)
@@ -329,7 +329,9 @@ class Coder:
                 raise AssertionError(node.step)
         at = self._emit(*ins)
         self._block(node.body, context)
-        if len(self.agent.code) == at + 1 or (ins[0] == WHEN and self._local(self.agent.code[at + 1 :])):
+        if len(self.agent.code) == at + 1 or (
+            ins[0] == WHEN and self._local(self.agent.code[at + 1 :]) and not self.works.computed(node)
+        ):
             self._always(at)
             return
         self.agent.code[at] = (*ins[:-2], len(self.agent.code), ins[-1])
@@ -340,7 +342,7 @@ class Coder:
         del code[at]
         for pc in range(at, len(code)):
             if code[pc][0] == ACCESS:
-                items = tuple(item._replace(need=ANYTHING) for item in code[pc][1])
+                items = tuple(item._replace(needs=(ANYTHING,)) for item in code[pc][1])
                 code[pc] = (ACCESS, items, *code[pc][2:])
 
     def _local(self, code: list[Instruction]) -> bool:

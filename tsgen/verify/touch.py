@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tsgen.verify.machine import SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
+from tsgen.verify.spread import same_threads
 from tsgen.verify.state import Problem, Record, State
 from tsgen.verify.written import unwritten
 from tsgen.verify.written import write as note_write
@@ -24,7 +25,7 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
     token = 1 << st.tokens
     st.tokens += 2 if twin else 1
     covers, overlaps, aliases, cells = system.covers, system.overlaps, system.aliases, st.cells
-    for base, stages, slot, back, write, boxes, spread, need in items:
+    for base, stages, slot, back, write, boxes, settle, spread, needs in items:
         if slot == TENSOR:
             problem = _tensor(system, st, a, ins, token, base, back, write, boxes[0])
             if problem is not None:
@@ -32,7 +33,9 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
             continue
         position = st.position[slot] - back if slot >= 0 else 0
         cell = base + position % stages
-        box = boxes[0] if len(boxes) == 1 else boxes[st.iteration[a] % len(boxes)]
+        n = st.iteration[a]
+        at = n if n < settle else settle + (n - settle) % (len(boxes) - settle)
+        box, need = boxes[at], needs[at] if len(needs) > 1 else needs[0]
         if need:
             wrong = unwritten(system, st, cell, position, box, need)
             if wrong is not None:
@@ -45,8 +48,7 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
             if by == a:
                 ordered = other_engine == SYNC or known & before or (engine == other_engine and engine in IN_ORDER)
                 if twin and ordered and (write or wrote) and not known & before << 1:
-                    ordered = spread is not None and spread == other_spread
-                    ordered = ordered and (box == other_box or spread.startswith("warp "))
+                    ordered = same_threads(spread, other_spread, box, other_box, later=True)
             else:
                 ordered = known & before
             if ordered:
@@ -57,8 +59,8 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
                 elif same_spread and by == a and not wrote and box == other_box and engine == other_engine:
                     continue
             elif (write or wrote) and overlaps(box, other_box):
-                owned = spread is not None and spread == other_spread and by != a and siblings(system, a, by)
-                if not (owned and (box == other_box or spread.startswith("warp "))):
+                owned = by != a and siblings(system, a, by)
+                if not (owned and same_threads(spread, other_spread, box, other_box)):
                     return Problem(
                         "race",
                         a,
@@ -114,17 +116,21 @@ def _aliased(
     system: System, st: State, a: int, ins: Instruction, cell: int, box: int, write: bool, spread: str | None
 ) -> Problem | None:
     """Checks an access against those to other fields with the same bytes."""
-    known, engine = st.known[a], ins[3]
+    known, engine, twin = st.known[a], ins[3], system.agents[a].twin
     for other in system.aliases[cell]:
         for r in st.cells[other]:
-            if (write or r.write) and not known & r.token and system.share_bytes(cell, box, other, r.box):
-                if r.agent == a:
-                    fine = r.engine == SYNC or (engine == r.engine and engine in IN_ORDER)
-                else:
-                    fine = spread == r.spread == "lanes" and siblings(system, a, r.agent)
-                if not fine:
-                    data = (write, r.write, engine, r.engine, cell, other, waited(st, r))
-                    return Problem("alias", a, ins[4], cell, r.agent, r.ref, data)
+            if not (write or r.write) or not system.share_bytes(cell, box, other, r.box):
+                continue
+            lanes = spread == r.spread == "lanes"
+            if r.agent == a:
+                ordered = known & r.token or r.engine == SYNC or (engine == r.engine and engine in IN_ORDER)
+                if twin and ordered and not known & r.token << 1:
+                    ordered = lanes
+            else:
+                ordered = known & r.token or (lanes and siblings(system, a, r.agent))
+            if not ordered:
+                data = (write, r.write, engine, r.engine, cell, other, waited(st, r))
+                return Problem("alias", a, ins[4], cell, r.agent, r.ref, data)
     return None
 
 
