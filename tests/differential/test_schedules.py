@@ -125,3 +125,11 @@ def test_what_a_later_signal_of_the_producer_says(first: str) -> None:
     assert truth == ("accept" if first == "async_async" else "reject")
     found = ours(case)
     assert found.answer == truth, found.text
+
+
+@pytest.mark.parametrize("seed", [80909, 300702, 301231, 401558, 610455])
+def test_schedules_that_were_once_judged_wrongly(seed: int) -> None:
+    """A later signal of the producer (80909), of TMA (300702, 301231), before the commit (401558); tokens of works that
+    are only roles, which may differ in each iteration (610455)."""
+    (one,) = run(1, seed, oracle=False, jobs=1)
+    assert one.truth != "none" and one.found.ours.answer == one.truth, describe(one)

@@ -19,7 +19,7 @@ from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep, DomainLoop, Guard, TileLoop, When
 from tsgen.verify.mentions import of_work
 from tsgen.verify.outcomes import form_of, polys_of, without_quotients
-from tsgen.verify.spread import BY_THREAD
+from tsgen.verify.spread import BY_THREAD, role_only
 from tsgen.verify.symbols import names_of
 from tsgen.verify.values import VAR, Made, Outcome, Values
 
@@ -177,8 +177,11 @@ class _Walk:
         parts = self.sources(node, work, env)
         who = (f"{work.owner}.{work.name}", node.instance)
         dealt = work.op is not None and not _is_element(work)  # each thread has its share of the window
+        unsaid = role_only(work)  # what its results come from: they may differ each time, alike in all tasks
+        parts += [Poly.atom(VAR)] if unsaid and self.loop is not None else []
+        made = Made(per_tile=True) if unsaid else None
         for result, name in zip(step.results, work.returns, strict=False):
-            self.state[result] = self.v.number((*who, name), [*parts, *([Poly.atom("thread")] if dealt else [])])
+            self.state[result] = self.v.number((*who, name), [*parts, *([Poly.atom("thread")] if dealt else [])], made)
         for access in self.v.uses.accesses(work):
             owner = self.kernel.resources.get(access.ref.resource or "")
             if access.mode == "write" and owner is not None and owner.kind == "rmem":
