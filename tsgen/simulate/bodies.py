@@ -34,7 +34,7 @@ class _View:
     cell: Cell
     region: Region
     own: Region
-    array: Array
+    shape: tuple[int, ...]  # that the twin sees: an index drops its dimension
     before: Array
 
 
@@ -60,7 +60,7 @@ def run_twin(act: Act) -> None:
         at = work.span.line
         raise CannotRun(f"the NumPy twin of {work.owner}.{work.name} (line {at}) fails: {type(e).__name__}: {e}") from e
     for name, view in views.items():
-        after = np.broadcast_to(np.asarray(names[name]), view.before.shape)
+        after = np.broadcast_to(np.asarray(names[name]), view.shape).reshape(view.before.shape)
         changed = ~((after == view.before) | ((after != after) & (view.before != view.before)))
         if lanes:
             if changed.any():
@@ -112,10 +112,9 @@ def _views(act: Act, used: frozenset[str], names: dict[str, Value]) -> dict[str,
             region = act.region(cell, at, all_of(at))
             array = np.array(cell.data[region.index]) if write else cell.read(region, act.site)
             if write:
-                found[name] = _View(cell, region, act.region(cell, at, act.own(extents(at))), array, np.array(array))
-                names[name] = array
-            else:
-                names[name] = array.reshape(extents(at))
+                own = act.region(cell, at, act.own(extents(at)))
+                found[name] = _View(cell, region, own, extents(at), np.array(array))
+            names[name] = array.reshape(extents(at))
     return found
 
 

@@ -15,7 +15,7 @@ SPEC = """
 tsgen: 1
 kernel: bodies
 target: sm_90a
-doc: y[b] is x[b] backwards, times two in place, plus the first element of the row.
+doc: y[b] is 2 x[b] backwards, plus 2 x[b], plus the first element of the row.
 params: {n: 128, stages: 2}
 tensors:
   x:
@@ -28,26 +28,28 @@ tensors:
     dtype: f32
     shape: [B, n]
     output: true
-    work: {set: {op: store, takes: [i, m, f], value: m + f, to: "y[i, thread]"}}
-reference: {value: {y: "2*where(cols(x) >= 0, x[:, 127 - cols(x)], 0) + x[:, 0:+1]"}, shapes: [{B: 5}]}
+    work: {set: {op: store, takes: [i, m, f, k], value: m + f + k, to: "y[i, thread]"}}
+reference: {value: {y: "2*where(cols(x) >= 0, x[:, 127 - cols(x)], 0) + x[:, 0:+1] + 2*x"}, shapes: [{B: 5}]}
 launch: {tiles: {c: 1}}
 resources:
   row:
     kind: smem
-    storage: {v: {dtype: f32, shape: [n]}}
+    storage: {v: {dtype: f32, shape: [n]}, pair: {dtype: f32, shape: [2, n]}}
     pipeline: {type: async_async, num_stages: stages}
     work:
       put: {op: store, takes: [w], value: w, to: v}
       double: {role: producer, body: "pass", numpy: "v *= 2"}
+      keep: {role: producer, writes: {half: "pair[1]"}, body: "pass", numpy: "half[:] = v"}
+      kept: {role: consumer, returns: [k], reads: {half: "pair[1]"}, body: "k = half[thread]", numpy: same}
       at: {role: consumer, returns: [m], body: "m = v[n - 1 - thread]", numpy: same}
 graph: {row: [x, row], y: [row, x]}
 schedules:
   fill:
     - domain_loop: {var: i, end: B}
-      steps: [v = x.get(i=i), row.acquire(), row.put(w=v), row.double(), row.commit()]
+      steps: [v = x.get(i=i), row.acquire(), row.put(w=v), row.double(), row.keep(), row.commit()]
   turn:
     - domain_loop: {var: i, end: B}
-      steps: [f = x.first(i=i), row.wait(), m = row.at(), row.release(), "y.set(i=i, m=m, f=f)"]
+      steps: [f = x.first(i=i), row.wait(), m = row.at(), k = row.kept(), row.release(), "y.set(i=i, m=m, f=f, k=k)"]
 tasks:
   fill: {warp_idx: 0, num_warps: 4}
   turn: {warp_idx: 4, num_warps: 4}
