@@ -89,6 +89,7 @@ SAID = {  # builds of tests/gpu/builds.py, and what tells their two forms apart
     "sm100_group_merge": "drain threads",
     "sm100_group_fork": "drain threads",
     "sm100_attention": "drain threads once",
+    "umma_umma": "threads",
     "copy_sm100a": "",
     "copy_tma_sm100a": "drain",
     "copy_skip_tiles_sm100a": "",
@@ -111,6 +112,7 @@ BLACKWELL = {
         Build("sm100_group_merge", "specs/sm100_group_merge.yaml"),
         Build("sm100_group_fork", "specs/sm100_group_fork.yaml"),
         Build("sm100_attention", "specs/sm100_attention.yaml"),
+        Build("umma_umma", "tests/kernels/umma_umma.yaml"),
         *(
             Build(f"{n}_sm100a", f"specs/{n}.yaml", target="sm_100a")
             for n in ("copy", "copy_tma", "copy_skip_tiles", "copy_varlen", "async_load")

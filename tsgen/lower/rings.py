@@ -163,7 +163,7 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "stages": py(p.stages, scope),
         "barriers": f"{r.name}_barriers",
         "count": f"2 * {py_factor(p.stages, scope)}",
-        "class": "PipelineCpAsync" if kind == "cp_async" else CLASSES[p.type],
+        "class": "PipelineCpAsync" if kind == "cp_async" else CLASSES.get(p.type),
         "full": _full_arrivals(b, r, p, kind),
         "empty": None if _one_commit(b, r) else empty_arrivals(b, r.name, r.name),
         "bytes": stage_bytes(b, r.name) if kind in ("tma", "clc") else None,

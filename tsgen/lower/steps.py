@@ -7,6 +7,7 @@ from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
 from tsgen.lower.cp_async import cp_async_load
 from tsgen.lower.errors import Unsupported, refuse, work_without_code
+from tsgen.lower.instances import in_product
 from tsgen.lower.mma import ref_of, wgmma
 from tsgen.lower.peers import peer_store
 from tsgen.lower.positions import stage
@@ -86,7 +87,8 @@ def _full_barrier(s: TaskState, c: CallStep, at: str) -> str:
     if c.instance is None:
         return r.full_barrier(state) if at.endswith(".index") else f"{r.full} + {at}"
     if not at.endswith(".index") and r.stages != "1":
-        refuse(f"`{c.text}` of one of several instances, away from its acquire", c.span)
+        first = f"{in_product(s.py(c.instance))} * {in_product(r.stages)}"
+        return f"{r.full} + {first} + {at}"
     return r.full_barrier(state, s.py(c.instance))
 
 

@@ -139,8 +139,13 @@ def test_a_resource_for_each_instance_of_a_ring(tmp_path: Path) -> None:
     assert "q_tile = (q_tile0, q_tile1)" in text and "q_tile[w].acquire()" in text and "s0.wait()" in text
     graph = text.split("upstream = {")[1].split("return")[0]
     assert "p0: [s0]" in graph and "p1: [s1]" in graph and "acc0: [p0, v_ring, stats0, acc0]" in graph
-    message = refusal(tmp_path, "tests/kernels/umma_umma.yaml")
-    assert "3 stages for each of 2 resources, in TS" in message
+
+
+def test_several_stages_of_each_instance_of_a_ring(tmp_path: Path) -> None:
+    text = ts(tmp_path, "tests/kernels/umma_umma.yaml")
+    assert "ab_stage[0] = ab0.stage()" in text and "half.first(ab_stage=ab_stage[0])" in text
+    assert "ab_stage[1] = ab1.stage()" in text and "acc.second(ab_stage=ab_stage[1])" in text
+    assert "barrier_ptr=held.ab_barriers + 0," in text and "barrier_ptr=held.ab_barriers + 6," in text
 
 
 def test_a_task_for_each_leader_of_a_cluster(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ CASES: list[tuple[str, str, str | None, list[Edit], str]] = [
         ("          else: [ring.release()]\n", f"          else: [ring.release()]\n{STEP}v = ring.read()\n"),
     ], "TS500"),
     ("one lane is not freed", LANES, "dense", [("- for: {i: lanes}\n", "- for: {i: lanes - 1}\n")], "TS404"),
-    ("both siblings take the even blocks", SIBLINGS, None, [("start: w, end", "start: 0, end")], "TS403"),
+    ("both siblings take the even blocks", SIBLINGS, None, [("start: w, end", "start: 0, end")], "TS403 TS500"),
     ("a step that is not the stride", SIBLINGS, None, [("step: lanes", "step: 1")], "TS313"),
     ("a sibling is missing", SIBLINGS, None, [("each: {w: lanes}", "each: {w: 1}")], "TS404"),
     # one warp announces the bytes of all

@@ -94,7 +94,7 @@ def _tasks(
             line(f"{classes.variable(r)} = ({', '.join(classes.variable(x) for x in named)})")
             for r, named in f.tuples.items()
         ]
-        body = (*tuples, *f.body)
+        body = (*tuples, *(line(f"{n} = {{}}") for n in f.stages), *f.body)
         schedules.append(Statement("ts/schedule", {"name": name, "resources": params}, note, body))
         src, dst = ([classes.variable(r) for r in rs] for rs in (u.src(), u.dst()))
         call = f"{name}({', '.join(passed)})"

@@ -75,6 +75,7 @@ class WorkCall:
     loop: str | None = None
     about: str = ""  # the work's own line in the spec
     instance: Instance | None = None
+    reads: dict[str, Instance] = field(default_factory=dict)  # rings with instances, and which of theirs it is about
 
 
 @dataclass

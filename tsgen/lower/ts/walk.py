@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tsgen.lower import steps
+from tsgen.lower.binding import bind
 from tsgen.lower.context import DSL_TYPES, Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.instances import is_for_all
@@ -38,6 +40,7 @@ from tsgen.lower.ts.skips import left_out
 from tsgen.model.algebra import NotConstant, canonical, evaluate, is_constant, substitute
 from tsgen.model.expr import Binary, Const, Expr, Name, Placed, names
 from tsgen.model.kernel import Task, TaskInstance, Work
+from tsgen.model.ops import accesses
 from tsgen.model.steps import (
     CallStep,
     DomainLoop,
@@ -84,10 +87,8 @@ class Walk:
         for r in b.kernel.resources.values():
             if r.pipeline is None:
                 continue
-            if r.each is None:
+            if r.each is None or r.pipeline.num_stages > 1:
                 self.stage_names[r.name] = self.s.names.new(f"{r.name}_stage")
-            elif r.pipeline.num_stages > 1:
-                refuse(f"{r.pipeline.num_stages} stages for each of {r.each.count} resources, in TS", r.pipeline.span)
         tree = task.schedule.steps
         self.items = self.steps(tree if queue_of(b) is not None else self._with_loop(tree))
 
@@ -273,13 +274,16 @@ class Walk:
         r = self.b.kernel.resources.get(c.target)
         if r is None or r.each is None or r.pipeline is None or c.instance is None:
             return None
-        e = self._of_instance(c.instance)
+        return self._which(r.each.count, c.instance, c)
+
+    def _which(self, count: int, index: Expr, c: CallStep) -> Instance:
+        e = self._of_instance(index)
         value = canonical(e, self.s.scope.env).value
         if value is not None:
             return Instance(str(value), (int(value),))
-        if not is_for_all(self.task.schedule.steps, e, r.each.count):
+        if not is_for_all(self.task.schedule.steps, e, count):
             refuse(f"the instance that `{c.text}` is about, in TS", c.span)
-        return Instance(self.s.py(e), tuple(range(r.each.count)))
+        return Instance(self.s.py(e), tuple(range(count)))
 
     def _try(self, c: CallStep, note: str | None) -> list[Item]:
         if not is_asked(self.s, c):
@@ -310,8 +314,17 @@ class Walk:
             results[token.name] = Result(dtype, f"{_BOOLEAN}({token.name})" if boolean else token.name)
         auxiliary = w.auxiliary or not self.in_tiles
         about = b.note(w.span.line, f"{w.owner}.{w.name}")
-        instance = self._instance(c)
-        return WorkCall(w.owner, w.name, w.role, auxiliary, done, note, results, statics, self.loop, about, instance)
+        call = WorkCall(w.owner, w.name, w.role, auxiliary, done, note, results, statics, self.loop, about)
+        call.instance, call.reads = self._instance(c), dict(self._reads(w, c))
+        return call
+
+    def _reads(self, w: Work, c: CallStep) -> Iterator[tuple[str, Instance]]:
+        """The rings with instances that a work touches, and which of theirs."""
+        owner = self.b.kernel.resources.get(w.owner)
+        for a in accesses(bind(w, c, owner.each if owner is not None else None)):
+            r = self.b.kernel.resources.get(a.ref.resource or "")
+            if r is not None and r.each is not None and r.pipeline is not None and a.ref.instance is not None:
+                yield r.name, self._which(r.each.count, a.ref.instance, c)
 
     def _dtype(self, w: Work, name: str, token: Token) -> str | None:
         """The type of a result that TS carries from call to call; None for tiles and for what a body returns."""
@@ -350,7 +363,7 @@ class Walk:
             text = OWN_STAGE if ring == w.owner else name
             self.s.stages[(ring, "consumer")] = self.s.stages[(ring, "producer")] = text
         for r in self.b.kernel.resources.values():
-            if r.pipeline is not None and r.each is not None:  # the only stage
+            if r.pipeline is not None and r.name not in self.stage_names:  # the only stage
                 self.s.stages[(r.name, "consumer")] = self.s.stages[(r.name, "producer")] = "0"
 
     def code(self) -> list[Statement]:

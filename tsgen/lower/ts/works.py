@@ -138,6 +138,7 @@ class Finish:
         self.uses: dict[str, set[str]] = {}  # resource -> sides
         self.recorded_on: dict[str, None] = {}  # resources and groups that the schedule mentions
         self.tuples: dict[str, list[str]] = {}  # resources of which it mentions all instances in turn
+        self.stages: dict[str, None] = {}  # dictionaries of the stages that instances are at
         calls = [x for x in every(walk.items) if isinstance(x, WorkCall)]
         self.mentioned = [(c, _mentioned(c)) for c in calls]
         self.needed = {
@@ -180,11 +181,13 @@ class Finish:
                 case Step():
                     self.used(x.target, x.instance, self.walk.side_of_step(x))
                     out.append(self.recorded(x.target, x.instance, x.method, {}, (), x.note))
-                    out += [self.stage(r) for r in x.waits if r in self.needed]
+                    out += [self.stage(r, x.instance) for r in x.waits if r in self.needed]
                 case WorkCall():
                     seen = _mentioned(x)
                     out += [
-                        self.stage(r) for r in sorted(self.at_use) if r != x.owner and self.walk.stage_names[r] in seen
+                        self.stage(r, x.reads.get(r))
+                        for r in sorted(self.at_use)
+                        if r != x.owner and self.walk.stage_names[r] in seen
                     ]
                     out.append(self.call(x))
                 case Block():
@@ -203,13 +206,20 @@ class Finish:
                     out.append(Statement("ts/block", {"head": head}, x.note, body))
         return out
 
-    def stage(self, ring: str) -> Statement:
+    def stage(self, ring: str, instance: Instance | None) -> Statement:
         """The call of a work that tells the stage waited for to works of other resources."""
-        name = self.walk.stage_names[ring]
+        result = {self.walk.stage_names[ring]: Result("Int32", OWN_STAGE)}
         about = "the stage that is being read"
-        return self.call(
-            WorkCall(ring, "stage", "consumer", False, [], None, {name: Result("Int32", OWN_STAGE)}, about=about)
-        )
+        return self.call(WorkCall(ring, "stage", "consumer", False, [], None, result, about=about, instance=instance))
+
+    def token(self, name: str, c: WorkCall) -> str:
+        """What a schedule calls a value that a work leaves or takes; each instance of a ring has its own stage."""
+        ring = next((r for r, stage in self.walk.stage_names.items() if stage == name), None)
+        instance = None if ring is None else c.instance if ring == c.owner else c.reads.get(ring)
+        if instance is None:
+            return name
+        self.stages[name] = None
+        return f"{name}[{instance.index}]"
 
     def call(self, c: WorkCall) -> Statement:
         """The step that calls a work, whose method is added to the owner's class."""
@@ -229,11 +239,12 @@ class Finish:
         params = tuple(f"{p}: {a}" if a else p for p, (_, a) in passed.items())
         method = owner.add(c.wish, Method("", c.side, c.auxiliary, params, tuple(returned), tuple(body), c.about))
         results = tuple(n for n in c.results if n in self.variables and self.variables[n][1] in returned)
+        results = tuple(self.token(n, c) for n in results)
         return self.recorded(c.owner, c.instance, method.name, {p: v for p, (v, _) in passed.items()}, results, c.note)
 
     def _passed(self, c: WorkCall, seen: set[str]) -> dict[str, tuple[str, str]]:
         """The method's parameters: what the schedule passes, and their annotations."""
-        passed = {n: (n, self._dtype(n)) for n in self.variables if n in seen}
+        passed = {n: (self.token(n, c), self._dtype(n)) for n in self.variables if n in seen}
         passed |= {n: (n, "cutlass.Constexpr") for n in self.fors if n in seen}
         passed |= {n: (text, "cutlass.Constexpr") for n, text in c.statics.items() if n in seen}
         for ring, name in self.walk.stage_names.items():
