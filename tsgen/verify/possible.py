@@ -45,12 +45,14 @@ class Relations:
             seen |= reach
         return False
 
-    def possible(self, values: Mapping[int, Range]) -> bool:
-        """Whether there are values of the dims for these of the unknowns. Unknowns unlike all others always have."""
+    def possible(self, values: Mapping[int, Range]) -> dict[int, int] | None:
+        """Values for these of the unknowns that are related, within their ranges; None if no values of the dims give
+        them such values."""
         wanted = {u: r for u, r in values.items() if u in self.free}
         if not self.related(set(wanted)):
-            return True
-        return next(self.assignments(wanted), None) is not None
+            return {}
+        found = next(self.assignments(wanted), None)
+        return None if found is None else dict(zip(wanted, found, strict=True))
 
     def assignments(self, wanted: Mapping[int, Range]) -> Iterator[tuple[int, ...]]:
         """The values of unknowns, each within its range, for likely values of all that they are made of."""

@@ -170,7 +170,7 @@ def _consistent(system: System, verdict: Verdict) -> bool:
 
 
 def _related(system: System, verdict: Verdict) -> bool:
-    """Whether the values of unknowns that led to a problem can be at once."""
+    """Whether the values of unknowns that led to a problem can be at once; the verdict then knows which."""
     assert verdict.state is not None
     turns = turning_values(system)
     places: dict[tuple[int, int], dict[int, Range]] = {}
@@ -186,7 +186,10 @@ def _related(system: System, verdict: Verdict) -> bool:
         else:
             always[d.what] = at
     relations = Relations(system.symbols)
-    return all(relations.possible({**always, **here}) for here in (places.values() or ({},)))
+    found = [relations.possible({**always, **here}) for here in (places.values() or ({},))]
+    if len(found) == 1 and found[0] is not None:
+        verdict.witness = found[0]
+    return None not in found
 
 
 def _sweep(system: System, agents: list[int], before: Verdict, literal: dict[int, int]) -> Verdict:
