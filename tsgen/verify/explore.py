@@ -41,6 +41,7 @@ class Verdict:
     remarks: tuple[tuple[Problem, State], ...] = ()
     fixed: Mapping[int, int] = field(default_factory=dict)  # unknowns that had one value in all tiles
     floors: Mapping[int, int] = field(default_factory=dict)  # least values of others
+    witness: Mapping[int, int] = field(default_factory=dict)  # of related unknowns, at once
 
 
 def explore(

@@ -18,6 +18,8 @@ from tsgen.verify.explore import MAX_STATES, Verdict, bound, explore, literals
 from tsgen.verify.machine import SKIP, System
 from tsgen.verify.model import Proof
 from tsgen.verify.parts import parts
+from tsgen.verify.possible import Range, Relations
+from tsgen.verify.questions import Questions, turning_values
 from tsgen.verify.same import Seen, fingerprint
 from tsgen.verify.state import Decision
 from tsgen.verify.story import Story, decisions
@@ -139,7 +141,12 @@ def _by_value(system: System, agents: list[int]) -> Verdict | None:
 
 
 def _possible(system: System, verdict: Verdict) -> bool:
-    """Whether the choices that led to a problem can be: each unknown has one value, or may differ between tiles."""
+    """Whether the choices that led to a problem can be."""
+    return _consistent(system, verdict) and _related(system, verdict)
+
+
+def _consistent(system: System, verdict: Verdict) -> bool:
+    """Whether each unknown has one value, or may differ between tiles."""
     assert verdict.state is not None
     queues = system.tile_unknowns.values()
     values: dict[tuple[int, int], set[int]] = {}
@@ -162,22 +169,48 @@ def _possible(system: System, verdict: Verdict) -> bool:
     return all(len(v) == 1 for v in values.values()) and not (promised and len(tiles) > 1)
 
 
+def _related(system: System, verdict: Verdict) -> bool:
+    """Whether the values of unknowns that led to a problem can be at once; the verdict then knows which."""
+    assert verdict.state is not None
+    turns = turning_values(system)
+    places: dict[tuple[int, int], dict[int, Range]] = {}
+    always: dict[int, Range] = {u: (n, n) for u, n in verdict.fixed.items()}
+    exact = [(d, n, False) for d, n in decisions(verdict.state) if d.kind == "value"]
+    for d, n, still_open in (*exact, *((d, n, True) for d, n in verdict.state.low.items())):
+        u = system.symbols.unknowns[d.what]
+        last = next((v - 1 for v in turns.get(d.what, ()) if v > n), None) if d.what in turns else n
+        least = n if u.low is not None or n > Questions(system, {}).floor(d.what) else -(2**31)
+        at = (least, None if still_open else last)
+        if u.per_tile or u.per_cta:
+            places.setdefault((d.tile, d.cta), {})[d.what] = at
+        else:
+            always[d.what] = at
+    relations = Relations(system.symbols)
+    found = [relations.possible({**always, **here}) for here in (places.values() or ({},))]
+    if len(found) == 1 and found[0] is not None:
+        verdict.witness = found[0]
+    return None not in found
+
+
 def _sweep(system: System, agents: list[int], before: Verdict, literal: dict[int, int]) -> Verdict:
     """Every combination of trip counts up to a bound, smallest first, each the same in all tiles. It is a proof if they
     are all that there are."""
     asked = sorted({u for a in agents for u in system.agents[a].queries})
-    free = [u for u in asked if not system.symbols.unknowns[u].per_tile and u not in literal]
+    one = not system.tile_unknowns and system.ctas == 1  # then nothing differs between tiles and CTAs
+    free = [u for u in asked if (one or not system.symbols.unknowns[u].per_tile) and u not in literal]
     combinations, every = _combinations(system, agents, free)
     total = Verdict(None, None, before.states, before.steps, closed=every)
     for values in combinations:
-        fixed = {**literal, **dict(zip(free, values, strict=True))}
+        fixed = {**literal, **values}
         verdict = explore(system, agents, fixed, LAST_STATE // 4)
         total.states += verdict.states
         total.cut |= verdict.cut
         total.closed &= verdict.closed
         if verdict.problem is not None:
-            verdict.states = total.states
-            return verdict
+            if _possible(system, verdict):
+                verdict.states = total.states
+                return verdict
+            total.closed = False
         total.remarks = total.remarks or verdict.remarks
         if total.states > LAST_STATE:
             total.cut = True
@@ -185,8 +218,8 @@ def _sweep(system: System, agents: list[int], before: Verdict, literal: dict[int
     return total
 
 
-def _combinations(system: System, agents: list[int], free: list[int]) -> tuple[list[tuple[int, ...]], bool]:
-    """Values of unknowns, the smallest first, and whether these are all."""
+def _combinations(system: System, agents: list[int], free: list[int]) -> tuple[list[dict[int, int]], bool]:
+    """Values of unknowns, the smallest first, and whether these are all. Related ones get values that they can have."""
     top = bound(system, agents) if len(free) < 2 else max(6, int(MAX_SWEEP ** (1 / len(free))))
     ranges = []
     every = True
@@ -196,8 +229,14 @@ def _combinations(system: System, agents: list[int], free: list[int]) -> tuple[l
         high = low + top if unknown.high is None else min(unknown.high, low + top)
         every &= unknown.low is not None and unknown.high is not None and unknown.high <= low + top
         ranges.append(range(low, high + 1))
+    relations = Relations(system.symbols, (v for values in turning_values(system).values() for v in values))
+    if relations.related(set(free)):
+        wanted: dict[int, Range] = dict.fromkeys((u for u in free if u in relations.free), (-LAST_STATE, LAST_STATE))
+        found = sorted(set(relations.assignments(wanted)), key=lambda v: (sum(map(abs, v)), v))[:MAX_SWEEP]
+        return [dict(zip(wanted, v, strict=True)) for v in found], False
     every &= prod(map(len, ranges)) <= MAX_SWEEP
-    return sorted(product(*ranges), key=lambda v: (sum(v), v))[:MAX_SWEEP], every
+    chosen = sorted(product(*ranges), key=lambda v: (sum(v), v))[:MAX_SWEEP]
+    return [dict(zip(free, v, strict=True)) for v in chosen], every
 
 
 def statement(system: System, closed: bool) -> str:

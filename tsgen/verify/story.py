@@ -42,6 +42,7 @@ class Story:
         self.system = system
         self.agents = agents
         self.fixed = dict(verdict.fixed)
+        self.witness = verdict.witness
         self.floors = verdict.floors
         self.problem: Problem = verdict.problem
         self.state: State = verdict.state
@@ -104,7 +105,8 @@ class Story:
                 tiles = value
             elif decision.kind == "value":
                 label = self.system.symbols.unknowns[decision.what].label
-                values.setdefault(label, []).append((decision.tile, str(value)))
+                shown = str(self.witness.get(decision.what, value))
+                values.setdefault(label, []).append((decision.tile, shown))
             else:
                 c = self.system.conditions[decision.what]
                 where = f" in iteration {decision.iteration}" if c.per_iteration else ""
@@ -115,7 +117,8 @@ class Story:
                 tiles = low
             else:
                 label = self.system.symbols.unknowns[decision.what].label
-                values.setdefault(label, []).append((decision.tile, str(low)))
+                shown = str(self.witness.get(decision.what, low))
+                values.setdefault(label, []).append((decision.tile, shown))
         for index, value in self.fixed.items():
             if index not in queues and self.system.symbols.unknowns[index].number is None:
                 values.setdefault(self.system.symbols.unknowns[index].label, []).append((0, str(value)))

@@ -82,6 +82,16 @@ class Symbols:
         """CTAs of a cluster along each axis that has any."""
         return {a.name: a.cluster for a in self.kernel.launch.axes if a.cluster > 1}
 
+    @property
+    def units(self) -> dict[int, Poly]:
+        """What each unknown stands for. Large numbers are left out."""
+        return {i: p for p, i in self._index.items() if self.unknowns[i].number is None}
+
+    @property
+    def lows(self) -> dict[str, int | None]:
+        """Least values of names."""
+        return {n: known.low for n, known in self._known.items()}
+
     def poly(self, e: Expr, env: Env) -> Poly:
         """The canonical form with all `let` values written out; remembered, as all agents of a task ask alike."""
         key = (e, tuple((n, env[n]) for n in sorted(names(e)) if n in env))
@@ -307,6 +317,8 @@ def names_of(p: Poly) -> Iterable[str]:
 
 def _atom_names(atom: Atom) -> Iterable[str]:
     yield atom.head
+    if atom.head == "extent":  # of an axis: one number, though the axis has many coordinates
+        return
     for arg in atom.args:
         if isinstance(arg, Poly):
             yield from names_of(arg)

@@ -58,6 +58,20 @@ def test_numbers_of_trips_that_may_differ(tmp_path: Path, load: str, store: str,
     assert report.diagnostics and report.diagnostics[0].code in ("TS400", "TS404")
 
 
+def test_a_counterexample_has_numbers_that_can_be_at_once(tmp_path: Path) -> None:
+    release = "        - ring.release()\n"
+    under = '        - when_true: {cond: "N <= 5000"}\n          steps: [ring.release()]\n'
+    k = kernel(tmp_path, "copy_tma", (release, under))
+    (d,) = verify(k, derive(k)).diagnostics
+    assert "ceil_div(N, tile_n) = 79 and N = 5001" in d.message
+
+
+def test_equal_numbers_without_a_common_form_are_neither_wrong_nor_proven(tmp_path: Path) -> None:
+    report = of(tmp_path, "end: n", 'end: "min(n, 2) + max(n - 2, 0)"', N)
+    assert report.diagnostics == ()
+    assert not report.proof.complete
+
+
 @pytest.mark.parametrize("first", [1, 2])
 def test_iterations_that_a_longer_bound_leaves_for_later(tmp_path: Path, first: int) -> None:
     """One iteration before the loop stands for `max(n, 1)`, not for n, nor for `max(n, 2)`."""
