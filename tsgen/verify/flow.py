@@ -13,7 +13,7 @@ from itertools import count
 
 from tsgen.derive.unfold import UNKNOWN, Env, Node, constant, index_of, work_env
 from tsgen.model.algebra import canonical, rebuild
-from tsgen.model.expr import Binary, Const, Expr, Index, Name, Placed, Ref, children, walk
+from tsgen.model.expr import Binary, Const, Expr, Index, Name, Placed, Ref, children, names, walk
 from tsgen.model.kernel import Task, TaskInstance, Work
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep, DomainLoop, Guard, TileLoop, When
@@ -209,8 +209,12 @@ class _Walk:
                 own_instance = node.instance if access.ref.resource == work.owner else 0
                 found.append(self.field(access.ref, own_instance, env))
         used: set[str] = set()
-        for e in of_work(work):
-            used |= {p.id if isinstance(p, Name) else p.name for p in walk(e) if isinstance(p, Name | Ref)}
+        for part in (q for e in of_work(work) for q in _quotients(e)):
+            if isinstance(part, Name | Ref):
+                used.add(part.id if isinstance(part, Name) else part.name)
+            else:
+                found.append(self.poly(part))
+                used |= names(part) - {axis.name for axis in self.kernel.launch.axes}
         if work.op is None and work.body is None:  # what a function asks for is not known
             used |= {axis.name for axis in self.kernel.launch.axes}
         for name in sorted(used - set(own)):
@@ -360,6 +364,17 @@ def _inside(ref: Ref) -> list[Expr]:
     return [
         e for w in ref.window or () for e in ((w.at,) if isinstance(w, Index) else children(Ref(None, None, "", (w,))))
     ]
+
+
+def _quotients(e: Expr) -> Iterator[Expr]:
+    """The rounded quotients of an expression, and the names outside of them."""
+    if isinstance(e, Name | Ref):
+        yield e
+    if isinstance(e, Binary) and e.op == "//" and not any(isinstance(p, Ref) for p in walk(e)):
+        yield e
+        return
+    for child in children(e):
+        yield from _quotients(child)
 
 
 def _is_element(work: Work) -> bool:

@@ -7,10 +7,12 @@ import ast
 import textwrap
 from collections.abc import Iterator
 
-from tsgen.model.expr import Expr, Name, Placed, Ref
+from tsgen.model.expr import Binary, Const, Expr, Name, Placed, Ref
 from tsgen.model.expr import walk as parts
 from tsgen.model.kernel import CopyArg, Kernel, Task, Work
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Step, TileLoop, When, walk
+
+_OPERATORS: dict[type[ast.operator], str] = {ast.FloorDiv: "//", ast.Mult: "*", ast.Add: "+", ast.Sub: "-"}
 
 
 def mentioned(kernel: Kernel, task: Task) -> set[str]:
@@ -73,4 +75,29 @@ def of_work(work: Work) -> Iterator[Expr]:
     for placed in (*work.reads.values(), *work.writes.values()):
         yield placed.expr
     if work.body is not None:
-        yield from (Name(n.id) for n in ast.walk(ast.parse(textwrap.dedent(work.body))) if isinstance(n, ast.Name))
+        yield from _of_body(ast.parse(textwrap.dedent(work.body)))
+
+
+def _of_body(node: ast.AST) -> Iterator[Expr]:
+    """The names in a body; quotients as they stand, since they may cut off what a name says."""
+    quotient = _quotient(node) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) else None
+    if quotient is not None:
+        yield quotient
+    elif isinstance(node, ast.Name):
+        yield Name(node.id)
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _of_body(child)
+
+
+def _quotient(node: ast.AST) -> Expr | None:
+    """Arithmetic on names and integers."""
+    match node:
+        case ast.Name(id=name):
+            return Name(name)
+        case ast.Constant(value=int(value)):
+            return Const(value)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            a, b = _quotient(left), _quotient(right)
+            return None if a is None or b is None else Binary(_OPERATORS[type(op)], a, b)
+    return None
