@@ -100,6 +100,8 @@ def tiled_mma(s: TaskState, w: Work) -> Mma:
         refuse(f"wgmma with {n} columns", placed.span, "columns are a multiple of 8, at most 256")
     constants = Scope(b.kernel.env, b.constants)
     a_source = "RMEM" if b.kind(a) == "rmem" else "SMEM"
+    if a.transposed and a_source == "RMEM":
+        refuse("an A operand in registers through `.T`", a_placed.span, "only operands in shared memory are transposed")
     key = (b.dtype(af.dtype), py(cf.dims[-1], constants), a_source, a.transposed, bb.transposed, groups)
     if key not in b.mmas:
         alone = len(list(wgmma_works(b.kernel))) == 1

@@ -15,7 +15,8 @@ from tsgen.lower.pyexpr import py_factor
 from tsgen.lower.queue_steps import queue_step
 from tsgen.lower.rings import ring
 from tsgen.model.algebra import canonical
-from tsgen.model.expr import Placed
+from tsgen.model.expr import Placed, text
+from tsgen.model.ops import stray_transposes
 from tsgen.model.steps import CallStep
 
 
@@ -96,6 +97,9 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
     each = b.kernel.resources[w.owner].each if w.owner in b.kernel.resources else None
     if each is not None and w.op not in ("tma_load", "tcgen05_mma", "tmem_load", "tmem_store", "store", "load"):
         refuse(f"a work of one of the instances of `{c.target}`", c.span, "use a leading dimension for `each`")
+    for access in stray_transposes(w) if w.op is not None else ():
+        help = "only a WGMMA or tcgen05_mma takes an operand transposed"
+        refuse(f"`{text(access.ref)}` in `{w.owner}.{w.name}`: nothing is transposed on the way", access.span, help)
     if w.op is None:
         if w.body is None and w.call is None:
             raise Unsupported(work_without_code(f"{w.owner}.{w.name}", w.span))

@@ -103,6 +103,9 @@ def tiled(s: TaskState, w: Work) -> Mma:
             refuse(f"an MMA operand with rows of {x.shape[-1]} elements", p.span, "rows are multiples of 16 bytes")
     m, n, _ = extents(s, w)
     source = "TMEM" if b.kind(a) == "tmem" else "SMEM"
+    if a.transposed and source == "TMEM":
+        help = "only operands in shared memory are transposed"
+        refuse("an A operand in tensor memory through `.T`", a_placed.span, help)
     majors = ["MN" if r.transposed else "K" for r in (a, bb)]
     key = ("umma", kind.op, b.dtype(af.dtype), m, n, source, *majors, group_of_ctas(w))
     if key not in b.mmas:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from tsgen.diagnostics.model import Span
 from tsgen.frozen import frozen
-from tsgen.model.expr import Call, Expr, Placed, Ref, children
+from tsgen.model.expr import Call, Expr, Placed, Ref, children, walk
 from tsgen.model.kernel import Assign, CopyArg, Work
 from tsgen.model.targets import ALL, SM90, SM100
 
@@ -396,3 +396,11 @@ def accesses(w: Work) -> Iterator[Access]:
     """What a work reads and writes. A body or call without `reads`/`writes` touches its owner's fields as its
     role says; that is resolved into `reads` and `writes` when the model is built."""
     return OPS[w.op].accesses(w) if w.op is not None else nothing(w)
+
+
+def stray_transposes(w: Work) -> Iterator[Access]:
+    """Accesses through `.T` other than by operands of an MMA in memory: only the descriptors of those can say it."""
+    operands: list[Expr] = []
+    if w.op in ("wgmma", "tcgen05_mma"):
+        operands = [p.expr for k in ("a", "b") if isinstance(p := w.args.get(k), Placed)]
+    return (a for a in accesses(w) if a.ref.transposed and not any(a.ref == r for e in operands for r in walk(e)))

@@ -12,8 +12,9 @@ import numpy as np
 
 from tsgen.derive.unfold import Node
 from tsgen.model.dtypes import DTYPES
+from tsgen.model.expr import text
 from tsgen.model.kernel import Work
-from tsgen.model.ops import OPS, assigns, map_target
+from tsgen.model.ops import OPS, assigns, map_target, stray_transposes
 from tsgen.runtime.errors import CannotRun
 from tsgen.simulate import copies, matrix
 from tsgen.simulate.bodies import run_twin
@@ -152,6 +153,9 @@ def perform(w: Warp, work: Work, node: Node, site: Site) -> Act:
     """One call of a work, with what it has cost. Raises CannotRun for a work whose code is not known."""
     act = Act(w, work, node, site)
     if work.op is not None:
+        for access in stray_transposes(work):
+            where = f"{work.owner}.{work.name} (line {access.span.line})"
+            raise CannotRun(f"`{text(access.ref)}` in {where}: `.T` is run for operands of an MMA only")
         SEMANTICS[work.op](act)
     elif work.numpy is not None:
         run_twin(act)

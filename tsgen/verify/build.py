@@ -14,8 +14,8 @@ from tsgen.model.kernel import Kernel, Resource, Task, TaskInstance, Work
 from tsgen.model.ops import Access
 from tsgen.model.steps import CallStep, DomainLoop, TileLoop, When
 from tsgen.verify.machine import Agent, BarrierInfo, Ring, System
-from tsgen.verify.regions import Layout, box_of
-from tsgen.verify.spread import BY_THREAD, by_thread, divergent, elected, engine_of, spread_of, writes_bytes
+from tsgen.verify.regions import Layout, box_of, is_exact
+from tsgen.verify.spread import APART, BY_THREAD, by_thread, divergent, elected, spread_of, writes_bytes
 from tsgen.verify.symbols import Symbols
 from tsgen.verify.windows import TensorWindow, meet, tensor_accesses
 
@@ -239,9 +239,10 @@ class Builder:
                 if owner is None or owner.kind != "smem":
                     continue
                 field = owner.fields[access.ref.name]
-                box = box_of(access.ref, field, env) if field.view is None else ()
-                spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
-                key = None if spread is None else f"{spread}{box}"
+                key = spread_of(self.kernel, work, access, node)
+                if key is not None and APART not in key:  # else its windows are equal or apart
+                    fixed = field.view is None and is_exact(access.ref, env)
+                    key = f"{key}{box_of(access.ref, field, env)}" if fixed else None
                 touched.setdefault((owner.name, field.name), []).append((access.mode == "write", key))
         for found in touched.values():
             if any(w for w, _ in found) and len({k for _, k in found}) > 1:

@@ -223,7 +223,7 @@ class Coder:
         stride = constant(step.step.expr, node.env)
         start = constant(step.start.expr, node.env)
         inside = Context(step, context.tiles, context.tile_offset)
-        self.works.enter_loop(step, start if isinstance(start, int) else None, stride if isinstance(stride, int) else 1)
+        self.works.enter_loop(step, node.env)
         self.pipes.enter_loop(start if isinstance(start, int) else 0)
         if isinstance(start, int) and isinstance(stride, int) and stride > 0:
             self.agent.values = (start, stride)

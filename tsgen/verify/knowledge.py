@@ -12,9 +12,9 @@ from typing import Any
 
 from tsgen.verify.machine import System
 from tsgen.verify.shape import Shapes
+from tsgen.verify.spread import OWN
 from tsgen.verify.state import ALWAYS, GRID, Record, State, Wait
 from tsgen.verify.touch import siblings
-from tsgen.verify.works import OWN
 
 Slot = tuple[Any, ...]  # names an event independently of the state it is found in
 Since = tuple[tuple[int, int | None, int | None], ...] | None

@@ -90,7 +90,8 @@ class Item(NamedTuple):
     slot: int
     back: int
     write: bool
-    boxes: tuple[int, ...]  # indices into System.boxes, by iteration, repeating
+    boxes: tuple[int, ...]  # indices into System.boxes, by iteration
+    settle: int  # the iteration from which on they repeat
     spread: str | None  # accesses of equal spread and box touch the same elements in the same threads
     need: int = ANYTHING  # of a read
 
@@ -118,7 +119,8 @@ class Agent:
     lane: int
     twin: bool
     code: list[Instruction] = field(default_factory=list)
-    period: int = 1  # windows repeat after that many iterations
+    period: int = 1  # windows repeat after that many iterations,
+    settle: int = 0  # from this one on
     loop: tuple[int, int] = (-1, -1)  # pcs of LOOP and END_LOOP
     values: tuple[int, int] = (0, 1)  # of the loop variable: the first and the step, where they are numbers
     queries: dict[int, int] = field(default_factory=dict)  # unknown -> last pc that asks for it

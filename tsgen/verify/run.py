@@ -48,9 +48,10 @@ from tsgen.verify.machine import (
     System,
 )
 from tsgen.verify.questions import Questions
+from tsgen.verify.spread import OWN
 from tsgen.verify.state import GRID, Decision, Problem, State, Wait
 from tsgen.verify.touch import access
-from tsgen.verify.works import CONSUME, OWN, PRODUCE
+from tsgen.verify.works import CONSUME, PRODUCE
 
 NEXT, STOP, ENDED = -1, -2, -3  # instead of a pc: go on, wait, the code is at its end
 PROXY_PRODUCER = 1

@@ -189,7 +189,10 @@ class Shapes:
         """What is left to do in the loop, and all that tells one iteration from another."""
         n = st.iteration[a]
         ins = agent.code[agent.loop[0]]
-        found: list[int] = [self._least(st, agent, a, ins[1]) - n * ins[2], n % agent.period]
+        found: list[int] = [
+            self._least(st, agent, a, ins[1]) - n * ins[2],
+            n if n < agent.settle else agent.settle + (n - agent.settle) % agent.period,
+        ]
         for kind, period, start in agent.guards:
             if kind == FIRST:
                 found.append(min(n, 1))

@@ -3,16 +3,19 @@ threads."""
 
 from __future__ import annotations
 
-from tsgen.derive.unfold import Node, constant
-from tsgen.model.algebra import canonical, substitute
-from tsgen.model.expr import Expr, Placed, Ref, children, names, walk
-from tsgen.model.kernel import CopyArg, Kernel, Work
-from tsgen.model.ops import OPS
+from tsgen.derive.unfold import Env, Node, constant, work_env
+from tsgen.model.algebra import canonical, fold, substitute
+from tsgen.model.expr import Call, Expr, Index, Placed, Ref, Slice, Window, children, names, walk
+from tsgen.model.kernel import ArgValue, CopyArg, Kernel, Work
+from tsgen.model.ops import OPS, Access
 from tsgen.model.pipelines import PIPELINES
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep, DomainLoop
 
 LINEAR = "linear"
+OWN = "warp registers"  # spread of registers: no other warp has them
+ANYWHERE = " anywhere at "  # in that of one step's windows whose places are not known: its next call has another
+APART = " in steps of "  # in the spread of windows that are equal or apart
 BY_THREAD = frozenset({"thread", "lane", "warp"})
 _ELECTED = ("tx", "bulk", "tcgen05")  # engines that one thread of the task starts
 
@@ -44,26 +47,100 @@ def elected(kernel: Kernel, work: Work) -> bool:
     return (work.engine or engine_of(kernel, work, "generic")) in _ELECTED
 
 
-def spread_of(kernel: Kernel, work: Work, engine: str) -> str | None:
-    """Accesses of one spread touch the same elements in the same threads; None if threads do not own elements.
+def spread_of(kernel: Kernel, work: Work, access: Access, node: Node) -> str | None:
+    """Accesses of one spread touch the same elements of one window in the same threads; None if threads do not own
+    elements.
 
-    A register field decides (its fragment has one owner for each element); without one, elements are dealt out in
-    order. Bodies are taken to keep to that order, since they may not synchronise.
+    A register field decides, and the part of it that is meant (its fragment has one owner for each element); without
+    one, elements are dealt out in order. Either is another spread through `.T`. Bodies are taken to keep to that order,
+    since they may not synchronise. Where all windows of a kind are equal or apart (`grid_of`), the spread says so, and
+    is one for all of them.
     """
+    ref, engine = access.ref, engine_of(kernel, work, access.engine)
     if engine in ("tcgen05_ld", "tcgen05_st"):
-        return "lanes"
+        return None if ref.transposed else "lanes"
     dealt = engine == "generic" or (engine in ("tx", "cp_async") and work.op in OPS and OPS[work.op].issue == "threads")
-    if not dealt:
+    order = _order(ref) if dealt else None
+    if order is None:
         return None
+    base, across = LINEAR, order == "across"
     for value in work.args.values():
-        exprs = [value.expr] if isinstance(value, Placed) else []
-        if isinstance(value, tuple):
-            exprs = [e for a in value for e in ((a.to, a.source) if isinstance(a, CopyArg) else (a.value,))]
-        for ref in (r for e in exprs for r in walk(e) if isinstance(r, Ref)):
-            owner = kernel.resources.get(ref.resource or "")
-            if owner is not None and owner.kind == "rmem" and owner.fields[ref.name].shape:
-                return f"{ref.resource}.{ref.name}"
-    return LINEAR
+        for r in (r for e in _expressions(value) for r in walk(e) if isinstance(r, Ref)):
+            owner = kernel.resources.get(r.resource or "")
+            if base == LINEAR and owner is not None and owner.kind == "rmem" and owner.fields[r.name].shape:
+                part = [repr(canonical(e, node.env)) for e in indices(r, node)]
+                base = f"{r.resource}.{r.name}" + (f"[{', '.join(part)}]" if part else "")
+                across ^= r.transposed
+    base += ".T" if across else ""
+    if by_thread(ref, node):
+        return base
+    grid = grid_of(ref, node, work_env(kernel, node, work))
+    return base if grid is None else f"{base}{APART}{grid}"
+
+
+def _expressions(value: ArgValue) -> list[Expr]:
+    if isinstance(value, Placed):
+        return [value.expr]
+    return (
+        [e for a in value for e in ((a.to, a.source) if isinstance(a, CopyArg) else (a.value,))]
+        if isinstance(value, tuple)
+        else []
+    )
+
+
+def same_threads(spread: str | None, other: str | None, box: int, other_box: int, *, later: bool = False) -> bool:
+    """Whether two accesses touch what they have in common in the same threads, by their spreads and windows. `later`:
+    they are not one call of two warps, but two calls."""
+    if spread is None or spread != other or (later and ANYWHERE in spread):
+        return False
+    return box == other_box or APART in spread or spread == OWN
+
+
+# ---- windows in the order of their elements -------------------------------------------------------------------------
+
+
+def by_element(w: Window) -> bool:
+    """Whether an index is one of each element: made from `rows` and `cols`."""
+    return isinstance(w, Index) and any(isinstance(e, Call) and e.function in ("rows", "cols") for e in walk(w.at))
+
+
+def _order(ref: Ref) -> str | None:
+    """How a window's elements lie against those of what they are combined with: "straight", "across" (transposed), or
+    None if they are picked by indices of their own, so that no order tells who touches them."""
+    window = ref.window or ()
+    first = next((i for i, w in enumerate(window) if by_element(w)), len(window))
+    heads = [w.at.function if isinstance(w, Index) and isinstance(w.at, Call) else "" for w in window[first:]]
+    if heads:
+        return {"rows cols": "straight", "cols rows": "across"}.get(" ".join(heads))
+    return "across" if ref.transposed else "straight"
+
+
+def written_out(ref: Ref, node: Node) -> list[tuple[Expr, ...]]:
+    """What each entry of a window is made from, with the call's arguments, and their compile-time names, written out:
+    a name may mean something else where the work stands."""
+    assert isinstance(node.step, CallStep)
+    args = {name: fold(arg.expr, node.env) for name, arg in node.step.args.items()}
+    found = []
+    for w in ref.window or ():
+        parts = (w.at,) if isinstance(w, Index) else (w.start, w.length) if isinstance(w, Slice) else ()
+        found.append(tuple(substitute(e, args) for e in parts))
+    return found
+
+
+def grid_of(ref: Ref, node: Node, env: Env) -> str | None:
+    """The sizes of a window that starts at multiples of its sizes: two such windows of a field are equal or apart."""
+    sizes = []
+    for w, parts in zip(ref.window or (), written_out(ref, node), strict=True):
+        if isinstance(w, Slice):
+            start, length = canonical(parts[0], env), constant(parts[1], env)
+            if not isinstance(length, int) or length < 1 or not start.integral or not start.multiple_of(length):
+                return None
+            sizes.append(str(length))
+        else:
+            sizes.append("1" if isinstance(w, Index) and not by_element(w) else ":")
+    while sizes and sizes[-1] == ":":
+        sizes.pop()
+    return ",".join(sizes)
 
 
 # ---- windows that each thread or warp has for itself ----------------------------------------------------------------

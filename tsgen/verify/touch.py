@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tsgen.verify.machine import SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
+from tsgen.verify.spread import same_threads
 from tsgen.verify.state import Problem, Record, State
 from tsgen.verify.written import unwritten
 from tsgen.verify.written import write as note_write
@@ -24,7 +25,7 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
     token = 1 << st.tokens
     st.tokens += 2 if twin else 1
     covers, overlaps, aliases, cells = system.covers, system.overlaps, system.aliases, st.cells
-    for base, stages, slot, back, write, boxes, spread, need in items:
+    for base, stages, slot, back, write, boxes, settle, spread, need in items:
         if slot == TENSOR:
             problem = _tensor(system, st, a, ins, token, base, back, write, boxes[0])
             if problem is not None:
@@ -32,7 +33,8 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
             continue
         position = st.position[slot] - back if slot >= 0 else 0
         cell = base + position % stages
-        box = boxes[0] if len(boxes) == 1 else boxes[st.iteration[a] % len(boxes)]
+        n = st.iteration[a]
+        box = boxes[n if n < settle else settle + (n - settle) % (len(boxes) - settle)]
         if need:
             wrong = unwritten(system, st, cell, position, box, need)
             if wrong is not None:
@@ -45,8 +47,7 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
             if by == a:
                 ordered = other_engine == SYNC or known & before or (engine == other_engine and engine in IN_ORDER)
                 if twin and ordered and (write or wrote) and not known & before << 1:
-                    ordered = spread is not None and spread == other_spread
-                    ordered = ordered and (box == other_box or spread.startswith("warp "))
+                    ordered = same_threads(spread, other_spread, box, other_box, later=True)
             else:
                 ordered = known & before
             if ordered:
@@ -57,8 +58,8 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
                 elif same_spread and by == a and not wrote and box == other_box and engine == other_engine:
                     continue
             elif (write or wrote) and overlaps(box, other_box):
-                owned = spread is not None and spread == other_spread and by != a and siblings(system, a, by)
-                if not (owned and (box == other_box or spread.startswith("warp "))):
+                owned = by != a and siblings(system, a, by)
+                if not (owned and same_threads(spread, other_spread, box, other_box)):
                     return Problem(
                         "race",
                         a,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
+from math import lcm
+from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
@@ -12,11 +15,12 @@ from tsgen.derive.storage import root, stages, window_bytes
 from tsgen.derive.unfold import Env, Node, calls, constant, index_of, work_env
 from tsgen.derive.uses import cta_group, one_peer, peer_axis, tx_bytes, value_bytes
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
-from tsgen.model.expr import Call, IfElse, Placed, Ref, children, names, walk
+from tsgen.model.expr import Call, Expr, Full, IfElse, Placed, Ref, Window, names, walk
 from tsgen.model.kernel import Assign, CopyArg, Field, Resource, Work
 from tsgen.model.ops import OPS, Access, copies
 from tsgen.model.steps import CallStep, DomainLoop
 from tsgen.verify.build import Builder
+from tsgen.verify.courses import LONGEST, Course, Loop, course
 from tsgen.verify.machine import (
     ACCESS,
     ALL,
@@ -40,15 +44,34 @@ from tsgen.verify.machine import (
 )
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.regions import box_of, is_exact, union
-from tsgen.verify.spread import by_thread, elected, engine_of, owner_of, role_only, spread_of
+from tsgen.verify.spread import (
+    ANYWHERE,
+    APART,
+    OWN,
+    by_element,
+    by_thread,
+    elected,
+    engine_of,
+    owner_of,
+    role_only,
+    spread_of,
+    written_out,
+)
 from tsgen.verify.windows import TensorWindow, moves, window
 
 _ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
-_MAX_PERIOD = 64
 WARP = 32  # threads
 PRODUCE, CONSUME, PROXY = range(3)  # kinds of brackets
 WHOLE = (0,)  # the window of a whole field
-OWN = "warp registers"  # spread of registers: no other warp has them
+STILL = Course(0, 1, 0)
+
+
+class Track(NamedTuple):
+    """A window in each iteration: those from `settle` on repeat. `exact`: it has a value in all of them."""
+
+    boxes: tuple[Box, ...]
+    settle: int
+    exact: bool
 
 
 class Works:
@@ -66,7 +89,7 @@ class Works:
         self.pipes = pipes
         self.ref = ref
         self.domain: DomainLoop | None = None
-        self.loop: tuple[str, int, int] | None = None  # its variable, first value and step, where those are numbers
+        self.loop: Loop | None = None  # where its first value and its step are numbers
         self.chosen: dict[int, bool] = {}  # by identity of the work
         self.registers: set[tuple[str, str]] = set()
         after = [e.downstream for e in self.kernel.graph if self._is_pdl(e.upstream)]
@@ -87,9 +110,12 @@ class Works:
     def _kind(self, ref: Ref) -> str:
         return self.kernel.resources[ref.resource].kind if ref.resource is not None else "tensor"
 
-    def enter_loop(self, loop: DomainLoop, start: int | None, step: int) -> None:
+    def enter_loop(self, loop: DomainLoop, env: Env) -> None:
         self.domain = loop
-        self.loop = None if start is None else (loop.var, start, step)
+        start, step, end = (constant(p.expr, env) for p in (loop.start, loop.step, loop.end))
+        if isinstance(start, int) and isinstance(step, int) and step > 0:
+            trips = max(0, -(-(end - start) // step)) if isinstance(end, int) else None
+            self.loop = Loop(loop.var, start, step, trips)
 
     def leave_loop(self) -> None:
         self.loop = self.domain = None
@@ -146,12 +172,12 @@ class Works:
             items, transfers = [], []
             for cta in range(self.system.ctas):
                 base, _ = self.layout.response(cta, step.target, ring.stages)
-                items.append(Item(base, ring.stages, slot + ACQUIRE, 1, True, WHOLE, None))
+                items.append(Item(base, ring.stages, slot + ACQUIRE, 1, True, WHOLE, 0, None))
                 transfers.append((ring.full[cta], slot + ACQUIRE, ring.stages, 1, 16))
             self._emit(ACCESS, tuple(items), tuple(transfers), TX, ref)
         else:
             base, _ = self.layout.response(self.agent.cta, step.target, ring.stages)
-            self._emit(ACCESS, (Item(base, ring.stages, slot + WAIT, 1, False, WHOLE, None),), (), SYNC, ref)
+            self._emit(ACCESS, (Item(base, ring.stages, slot + WAIT, 1, False, WHOLE, 0, None),), (), SYNC, ref)
 
     def _emit(self, *ins: object) -> None:
         self.agent.code.append(ins)
@@ -233,9 +259,10 @@ class Works:
             if (ref.resource, ref.name) not in self.registers:
                 return []
             cell, _ = self.layout.private(self.index, ref.resource, ref.name)
-            boxes = tuple(map(self.system.box, self._boxes(work, ref, owner.fields[ref.name], node)))
+            track = self._track(work, ref, owner.fields[ref.name], node)
+            boxes = tuple(map(self.system.box, track.boxes))
             need = min(SOME, self._need(work, access, owner.fields[ref.name], node))
-            return [Item(cell, 1, -1, 0, write, boxes, OWN, need)]
+            return [Item(cell, 1, -1, 0, write, boxes, track.settle, OWN, need)]
         env = work_env(self.kernel, node, work)
         instance = self._instance(work, ref, node, env)
         if owner.kind not in ("smem", "tmem") or not 0 <= instance < instances(owner):
@@ -244,18 +271,19 @@ class Works:
         field = root(self.kernel, written)
         view = written.view
         at = self._viewed(owner, view, instance)
-        windows = self._boxes(work, ref, field, node)
+        track = self._track(work, ref, field, node)
         slot, back, count = self._position(ref.resource, instance, self._producer_side(work, ref, write, instance))
         target = self.kernel.resources[field.owner]
         count = min(count, stages(target))
         parts = self._places(work, access, env)
-        spread = self._spread(work, access, node)
+        spread = self._spread(work, access, node, track.exact)
         need = self._need(work, access, written, node)
+        need = need if track.exact else min(SOME, need)
         found = []
         for cta, part, of in parts:
             cell, _ = self.layout.shared(cta, field.owner, at if target.each is not None else 0, field.name)
-            cut = tuple(self.system.box(self._part(b, field, part, of)) for b in windows)
-            found.append(Item(cell, count, slot, back, write, cut, spread, need))
+            cut = tuple(self.system.box(self._part(b, field, part, of)) for b in track.boxes)
+            found.append(Item(cell, count, slot, back, write, cut, track.settle, spread, need))
         return found
 
     def _tensor(self, work: Work, access: Access, node: Node) -> Item | None:
@@ -271,7 +299,7 @@ class Works:
         self.system.windows.append(TensorWindow(found, adds))
         at = len(self.system.windows) - 1
         cell = self.layout.tensor(self.agent.cta, name)
-        return Item(cell, 1, TENSOR, moves(self.kernel, found), access.mode == "write", (at,), None)
+        return Item(cell, 1, TENSOR, moves(self.kernel, found), access.mode == "write", (at,), 0, None)
 
     def _need(self, work: Work, access: Access, field: Field, node: Node) -> int:
         """What a read asks of its window. One that cannot be told exactly asks for some of it, and one that may not be
@@ -293,8 +321,8 @@ class Works:
             env["warp"] = self.agent.lane
         elif by_thread(ref, node, self.domain):
             return SOME
-        if self.loop is not None and self._moves(work, ref, node):
-            env[self.loop[0]] = self.loop[1]
+        if self.loop is not None:
+            env = {**self.loop.env(env, 0)}
         return ALL if is_exact(ref, env) else SOME
 
     def _touches(self, work: Work, name: str) -> bool:
@@ -377,56 +405,76 @@ class Works:
 
     # ---- windows -----------------------------------------------------------------------------------------------
 
-    def _boxes(self, work: Work, ref: Ref, field: Field, node: Node) -> tuple[Box, ...]:
+    def _track(self, work: Work, ref: Ref, field: Field, node: Node) -> Track:
         """The window in each iteration, up to where it repeats. What has no value there takes the whole dimension."""
         if ref.window is None:
-            return ((),)
-        if self.loop is None or not self._moves(work, ref, node):
-            return (self._box(work, ref, field, node),)
-        var, start, step = self.loop
-        boxes = [
-            self._box(work, ref, field, node._replace(env={**node.env, var: start + i * step}))
-            for i in range(2 * _MAX_PERIOD)
-        ]
-        for period in range(1, _MAX_PERIOD + 1):
-            if all(boxes[i] == boxes[i + period] for i in range(2 * _MAX_PERIOD - period)):
-                self.agent.period = _lcm(self.agent.period, period)
-                return tuple(boxes[:period])
-        return (self._box(work, ref, field, node),)
+            return Track(((),), 0, True)
+        envs = self._envs(work, ref, node)
+        entries: list[Window] = []
+        courses = [STILL]
+        for w, parts in zip(ref.window, written_out(ref, node), strict=True):
+            found = [self._course(e, env) for e in parts for env in envs]
+            entries.append(Full() if by_element(w) or None in found else w)
+            courses += [] if isinstance(entries[-1], Full) else [c for c in found if c is not None]
+        pairs = zip(ref.window, entries, strict=True)
+        exact = not any(isinstance(e, Full) and not (isinstance(w, Full) or by_element(w)) for w, e in pairs)
+        settle, period = max(c.settle for c in courses), lcm(*(c.period for c in courses))
+        if settle + period > LONGEST:
+            return Track(((),), 0, False)
+        ref = replace(ref, window=tuple(entries))
+        if self.loop is None or settle + period == 1:
+            return Track((self._box(ref, field, envs),), 0, exact)
+        boxes = [self._box(ref, field, self._envs(work, ref, node, i)) for i in range(settle + period)]
+        while settle and boxes[settle - 1] == boxes[settle - 1 + period]:
+            settle -= 1
+            boxes.pop()
+        self.agent.period, self.agent.settle = lcm(self.agent.period, period), max(self.agent.settle, settle)
+        return Track(tuple(boxes), settle, exact)
 
-    def _moves(self, work: Work, ref: Ref, node: Node) -> bool:
-        assert self.loop is not None and isinstance(node.step, CallStep)
-        used = {n for e in children(ref) for n in names(e)}
-        for take in (*work.takes, *work.static):
-            if take in used and take in node.step.args:
-                used |= names(node.step.args[take].expr)
-        return self.loop[0] in used
+    def _course(self, e: Expr, env: Env) -> Course | None:
+        """How a part of a window moves; None if it has no value, or none that is known in every iteration."""
+        if self.loop is None or self.loop.var not in names(e):
+            return None if constant(e, env) is None else STILL
+        found = course(e, self.loop, env)
+        if found is not None and not found.slope:
+            return found
+        trips = self.loop.trips
+        if trips is None or trips > LONGEST or any(constant(e, self.loop.env(env, i)) is None for i in range(trips)):
+            return None
+        return Course(max(trips - 1, 0), 1, 0)  # one by one
 
-    def _box(self, work: Work, ref: Ref, field: Field, node: Node) -> Box:
-        """The window; for one warp, around those of its lanes."""
+    def _envs(self, work: Work, ref: Ref, node: Node, iteration: int = 0) -> list[Env]:
+        """What the names in a window mean in an iteration; for one warp, to each of its lanes if they differ."""
+        env = node.env if self.loop is None else self.loop.env(node.env, iteration)
         if self.agent.warps > 1 or not by_thread(ref, node):
-            return box_of(ref, field, {**work_env(self.kernel, node, work), **self._ranks()})
+            return [{**work_env(self.kernel, node._replace(env=env), work), **self._ranks()}]
         warp = self.agent.lane
-        found = [
-            box_of(
-                ref,
-                field,
-                {**work_env(self.kernel, node._replace(env={**node.env, **own}), work), **self._ranks(), **own},
-            )
-            for own in ({"warp": warp, "lane": lane, "thread": WARP * warp + lane} for lane in range(WARP))
+        lanes: list[Env] = [{"warp": warp, "lane": lane, "thread": WARP * warp + lane} for lane in range(WARP)]
+        return [
+            {**work_env(self.kernel, node._replace(env={**env, **own}), work), **self._ranks(), **own} for own in lanes
         ]
-        return reduce(union, found)
 
-    def _spread(self, work: Work, access: Access, node: Node) -> str | None:
+    def _box(self, ref: Ref, field: Field, envs: list[Env]) -> Box:
+        """The window; for one warp, around those of its lanes."""
+        return reduce(union, (box_of(ref, field, env) for env in envs))
+
+    def _spread(self, work: Work, access: Access, node: Node, exact: bool) -> str | None:
         """How the window's elements are dealt out. A warp that has a window for itself, has all of it; where threads
-        have, an index may tell whose an element is."""
-        spread = spread_of(self.kernel, work, engine_of(self.kernel, work, access.engine))
+        have, an index may tell whose an element is. `exact`: the window is known in every iteration."""
+        spread = spread_of(self.kernel, work, access, node)
         if spread is None or access.engine in ("tcgen05_ld", "tcgen05_st"):
             return spread
         if by_thread(access.ref, node, self.domain):
             owner = owner_of(access.ref, node, self.domain, WARP * self.agent.instance.num_warps)
             return f"{spread} of warp {self.agent.lane}" if owner is None else f"{spread} at {owner}"
-        return f"{spread} of warp {self.agent.lane}" if work.scope == "warp" else spread
+        if work.scope == "warp":
+            return f"{spread} of warp {self.agent.lane}"
+        if exact or APART in spread:
+            return spread
+        # between two warps of three or more that stand for all, two calls are told from one
+        assert isinstance(node.step, CallStep)
+        span = node.step.span
+        return f"{spread}{ANYWHERE}{span.line}:{span.column}" if self.agent.instance.num_warps > 2 else None
 
     def _ranks(self) -> dict[str, int]:
         """Coordinates of clustered axes, as their place in the cluster: what windows of shared memory can depend on."""
@@ -448,12 +496,6 @@ def _chooses(work: Work) -> bool:
     return "where" in work.args or any(
         isinstance(e, IfElse) or (isinstance(e, Call) and e.function == "where") for v in values for e in walk(v)
     )
-
-
-def _lcm(a: int, b: int) -> int:
-    from math import lcm
-
-    return lcm(a, b)
 
 
 __all__ = ["CONSUME", "PRODUCE", "PROXY", "TCGEN05", "TMEM_LD", "TMEM_ST", "WGMMA", "Works"]

@@ -126,3 +126,22 @@ def test_a_shape_that_gives_no_dim_is_said(tmp_path: Path) -> None:
     assert "S = offsets.shape[0] - 1" in host
     assert 'need(S >= 0, f"offsets has shape {tuple(offsets.shape)}, must be [S + 1]")' in host
     assert host.startswith("def copy_varlen(x, offsets, y):")  # W is known from y alone
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "written"),
+    [
+        ("from: buf.t.T, to: v", "from: buf.t.T, to: v", "`buf.t.T` in `regs.take`"),
+        ("value: regs.v, to: t}", "value: regs.v, to: t.T}", "`buf.t.T` in `buf.put`"),
+        ('from: "x[b, :, :]"', 'from: "x[b, :, :].T"', "`x[b, :, :].T` in `regs.load`"),
+    ],
+)
+def test_a_transposed_window_is_refused_where_it_stands(tmp_path: Path, old: str, new: str, written: str) -> None:
+    """It is said or done, never left out: a copy that drops `.T` writes wrong results."""
+    source = "tests/cases/race_through_transpose/spec.yaml"
+    plain = ("buf.t.T", "buf.t")
+    assert "partition_S" in module(tmp_path, source, plain)
+    with pytest.raises(Unsupported) as e:
+        module(tmp_path, source, *([] if "buf.t.T" in old else [plain]), (old, new))
+    assert e.value.diagnostic.code == "TS801" and written in e.value.diagnostic.message
+    assert (tmp_path / "spec.yaml").read_text().splitlines()[e.value.diagnostic.span.line - 1].find(".T") > 0
