@@ -307,12 +307,14 @@ def chain(reason: str, span: Span, first: Span | None = None) -> Finding:
 
 
 @error("TS190", "window-range")
-def window_range(written: str, reason: str, span: Span) -> Finding:
+def window_range(written: str, reason: str, span: Span, related: tuple[Related, ...] = ()) -> Finding:
     """A window takes elements that its field does not have, or none at all.
 
-    Windows of tensors may pass the edge: loads give zeros there, stores nothing. Fields have no such border.
+    Windows of tensors may pass the edge: loads give zeros there, stores nothing. Fields have no such border. A window
+    is checked for each value that it has when the kernel is built: of arguments, of `for` and `each` indices, in each
+    iteration of a literal loop, and in each thread.
     """
-    return Finding(f"`{written}`: {reason}", span)
+    return Finding(f"`{written}`: {reason}", span, related=related)
 
 
 @error("TS191", "share")

@@ -21,6 +21,7 @@ from tsgen.verify import (
     instances,
     memory,
     nbytes,
+    ranges,
     registers,
     roles,
     tiles,
@@ -45,7 +46,8 @@ def verify(kernel: Kernel, derived: Derived, seen: Seen | None = None) -> Report
     unknown = instances.instances_known(kernel, derived, facts)
     if unknown:  # whatever else is said would be about other steps
         return Report(_sorted(unknown), Proof(False, 0, 0.0, "none", ""))
-    causes = [d for c in _CAUSES for d in c(kernel, derived, facts)]
+    causes = ranges.windows_inside(kernel, derived, facts)
+    causes += [d for c in _CAUSES for d in c(kernel, derived, facts)]
     others = [d for c in _OTHERS for d in c(kernel, derived, facts)]
     if any(d.severity == "error" for d in causes):
         return Report(_sorted(causes + others), Proof(False, 0, 0.0, "none", ""))

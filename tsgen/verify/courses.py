@@ -8,6 +8,7 @@ from tsgen.derive.unfold import Env, constant
 from tsgen.frozen import frozen
 from tsgen.model.algebra import evaluate
 from tsgen.model.expr import Binary, Call, Expr, Name, Unary, names
+from tsgen.model.steps import DomainLoop
 
 LONGEST = 128  # iterations that are told apart
 
@@ -20,6 +21,14 @@ class Loop:
     start: int
     step: int
     trips: int | None
+
+    @staticmethod
+    def of(loop: DomainLoop, env: Env) -> Loop | None:
+        """The loop, if its first value and its step are numbers."""
+        start, step, end = (constant(p.expr, env) for p in (loop.start, loop.step, loop.end))
+        if not isinstance(start, int) or not isinstance(step, int) or step < 1:
+            return None
+        return Loop(loop.var, start, step, max(0, -(-(end - start) // step)) if isinstance(end, int) else None)
 
     def env(self, env: Env, iteration: int) -> Env:
         return {**env, self.var: self.start + iteration * self.step}

@@ -112,10 +112,7 @@ class Works:
 
     def enter_loop(self, loop: DomainLoop, env: Env) -> None:
         self.domain = loop
-        start, step, end = (constant(p.expr, env) for p in (loop.start, loop.step, loop.end))
-        if isinstance(start, int) and isinstance(step, int) and step > 0:
-            trips = max(0, -(-(end - start) // step)) if isinstance(end, int) else None
-            self.loop = Loop(loop.var, start, step, trips)
+        self.loop = Loop.of(loop, env)
 
     def leave_loop(self) -> None:
         self.loop = self.domain = None
