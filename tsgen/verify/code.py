@@ -283,7 +283,9 @@ class Coder:
                 raise AssertionError(node.step)
         at = self._emit(*ins)
         self._block(node.body, context)
-        if len(self.agent.code) == at + 1 or (ins[0] == WHEN and self._local(self.agent.code[at + 1 :])):
+        if len(self.agent.code) == at + 1 or (
+            ins[0] == WHEN and self._local(self.agent.code[at + 1 :]) and not self.works.computed(node)
+        ):
             self._always(at)
             return
         self.agent.code[at] = (*ins[:-2], len(self.agent.code), ins[-1])
@@ -294,7 +296,7 @@ class Coder:
         del code[at]
         for pc in range(at, len(code)):
             if code[pc][0] == ACCESS:
-                items = tuple(item._replace(need=ANYTHING) for item in code[pc][1])
+                items = tuple(item._replace(needs=(ANYTHING,)) for item in code[pc][1])
                 code[pc] = (ACCESS, items, *code[pc][2:])
 
     def _local(self, code: list[Instruction]) -> bool:

@@ -7,7 +7,7 @@ from math import gcd, lcm
 from tsgen.derive.unfold import Env, constant
 from tsgen.frozen import frozen
 from tsgen.model.algebra import evaluate
-from tsgen.model.expr import Binary, Call, Expr, Name, Unary, names
+from tsgen.model.expr import Binary, BoolOp, Call, Compare, Expr, Name, Unary, names
 from tsgen.model.steps import DomainLoop
 
 LONGEST = 128  # iterations that are told apart
@@ -44,8 +44,8 @@ class Course:
 
 
 def course(e: Expr, loop: Loop, env: Env) -> Course | None:
-    """The course of an expression over the iterations of a loop, from its form alone; None if it has none that is
-    known, or a long one. All other names must have a value."""
+    """The course of an expression or condition over the iterations of a loop, from its form alone; None if it has none
+    that is known, or a long one. All other names must have a value."""
     if loop.var not in names(e):
         return None if constant(e, env) is None else Course(0, 1, 0)
     found: Course | None = None
@@ -73,6 +73,15 @@ def course(e: Expr, loop: Loop, env: Env) -> Course | None:
         case Call(function="min" | "max"):
             rest = Call(e.function, e.args[1:])
             found = _extreme(e.args[0], rest, e.function == "max", loop, env)
+        case Compare(operands=(a, b)):
+            found = _extreme(a, b, True, loop, env, compared=True)
+        case Unary(op="not"):
+            found = course(e.operand, loop, env)
+        case BoolOp():
+            parts = [course(v, loop, env) for v in e.values]
+            if None not in parts:
+                known = [p for p in parts if p is not None]
+                found = Course(max(p.settle for p in known), lcm(*(p.period for p in known)), 0)
     return found if found is not None and found.settle + found.period <= LONGEST else None
 
 
@@ -104,20 +113,21 @@ def _quotient(a: Course | None, divisor: object, *, rest: bool) -> Course | None
     return Course(a.settle, a.period * times, 0 if rest else a.slope * times // divisor)
 
 
-def _extreme(a: Expr, b: Expr, largest: bool, loop: Loop, env: Env) -> Course | None:
-    """The smaller of two: in the end the one that grows less, from where it stays below the other."""
+def _extreme(a: Expr, b: Expr, largest: bool, loop: Loop, env: Env, *, compared: bool = False) -> Course | None:
+    """The smaller of two: in the end the one that grows less, from where it stays below the other. Where the two are
+    compared, that is from where the outcome stays."""
     joined = _joined(a, b, loop, env)
     if joined is None:
         return None
     settle, period, up, other_up = joined
     if up == other_up:
-        return Course(settle, period, up)
+        return Course(settle, period, 0 if compared else up)
     if (up > other_up) is not largest:
         a, b, up, other_up = b, a, other_up, up
     gaps = [_value(Binary("-", a, b), loop, env, settle + i) for i in range(period)]
     behind = max(gaps) if not largest else -min(gaps)
-    late = max(0, -(-behind // abs(up - other_up)))
-    return Course(settle + late * period, period, up)
+    late = max(0, -(-(behind + compared) // abs(up - other_up)))
+    return Course(settle + late * period, 1 if compared else period, 0 if compared else up)
 
 
 def _value(e: Expr, loop: Loop, env: Env, iteration: int) -> int:

@@ -93,7 +93,7 @@ class Item(NamedTuple):
     boxes: tuple[int, ...]  # indices into System.boxes, by iteration
     settle: int  # the iteration from which on they repeat
     spread: str | None  # accesses of equal spread and box touch the same elements in the same threads
-    need: int = ANYTHING  # of a read
+    needs: tuple[int, ...] = (ANYTHING,)  # of a read, by iteration as the boxes, or always the same
 
 
 @frozen

@@ -118,13 +118,17 @@ def _order(ref: Ref) -> str | None:
 def written_out(ref: Ref, node: Node) -> list[tuple[Expr, ...]]:
     """What each entry of a window is made from, with the call's arguments, and their compile-time names, written out:
     a name may mean something else where the work stands."""
-    assert isinstance(node.step, CallStep)
-    args = {name: fold(arg.expr, node.env) for name, arg in node.step.args.items()}
     found = []
     for w in ref.window or ():
         parts = (w.at,) if isinstance(w, Index) else (w.start, w.length) if isinstance(w, Slice) else ()
-        found.append(tuple(substitute(e, args) for e in parts))
+        found.append(tuple(with_arguments(e, node) for e in parts))
     return found
+
+
+def with_arguments(e: Expr, node: Node) -> Expr:
+    """An expression of a work with a call's arguments written out."""
+    assert isinstance(node.step, CallStep)
+    return substitute(e, {name: fold(arg.expr, node.env) for name, arg in node.step.args.items()})
 
 
 def grid_of(ref: Ref, node: Node, env: Env) -> str | None:

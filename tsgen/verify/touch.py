@@ -25,7 +25,7 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
     token = 1 << st.tokens
     st.tokens += 2 if twin else 1
     covers, overlaps, aliases, cells = system.covers, system.overlaps, system.aliases, st.cells
-    for base, stages, slot, back, write, boxes, settle, spread, need in items:
+    for base, stages, slot, back, write, boxes, settle, spread, needs in items:
         if slot == TENSOR:
             problem = _tensor(system, st, a, ins, token, base, back, write, boxes[0])
             if problem is not None:
@@ -34,7 +34,8 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
         position = st.position[slot] - back if slot >= 0 else 0
         cell = base + position % stages
         n = st.iteration[a]
-        box = boxes[n if n < settle else settle + (n - settle) % (len(boxes) - settle)]
+        at = n if n < settle else settle + (n - settle) % (len(boxes) - settle)
+        box, need = boxes[at], needs[at] if len(needs) > 1 else needs[0]
         if need:
             wrong = unwritten(system, st, cell, position, box, need)
             if wrong is not None:

@@ -15,10 +15,10 @@ from tsgen.derive.storage import root, stages, window_bytes
 from tsgen.derive.unfold import Env, Node, calls, constant, index_of, work_env
 from tsgen.derive.uses import cta_group, one_peer, peer_axis, tx_bytes, value_bytes
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
-from tsgen.model.expr import Call, Expr, Full, IfElse, Placed, Ref, Window, names, walk
+from tsgen.model.expr import Call, Const, Expr, Full, IfElse, Placed, Ref, Window, names, walk
 from tsgen.model.kernel import Assign, CopyArg, Field, Resource, Work
 from tsgen.model.ops import OPS, Access, copies
-from tsgen.model.steps import CallStep, DomainLoop
+from tsgen.model.steps import CallStep, DomainLoop, When
 from tsgen.verify.build import Builder
 from tsgen.verify.courses import LONGEST, Course, Loop, course
 from tsgen.verify.machine import (
@@ -55,6 +55,7 @@ from tsgen.verify.spread import (
     owner_of,
     role_only,
     spread_of,
+    with_arguments,
     written_out,
 )
 from tsgen.verify.windows import TensorWindow, moves, window
@@ -256,10 +257,10 @@ class Works:
             if (ref.resource, ref.name) not in self.registers:
                 return []
             cell, _ = self.layout.private(self.index, ref.resource, ref.name)
-            track = self._track(work, ref, owner.fields[ref.name], node)
+            track = self._track(work, access, owner.fields[ref.name], node)
             boxes = tuple(map(self.system.box, track.boxes))
-            need = min(SOME, self._need(work, access, owner.fields[ref.name], node))
-            return [Item(cell, 1, -1, 0, write, boxes, track.settle, OWN, need)]
+            needs = tuple(min(SOME, n) for n in self._needs(work, access, owner.fields[ref.name], node, track))
+            return [Item(cell, 1, -1, 0, write, boxes, track.settle, OWN, needs)]
         env = work_env(self.kernel, node, work)
         instance = self._instance(work, ref, node, env)
         if owner.kind not in ("smem", "tmem") or not 0 <= instance < instances(owner):
@@ -268,19 +269,18 @@ class Works:
         field = root(self.kernel, written)
         view = written.view
         at = self._viewed(owner, view, instance)
-        track = self._track(work, ref, field, node)
+        track = self._track(work, access, field, node)
         slot, back, count = self._position(ref.resource, instance, self._producer_side(work, ref, write, instance))
         target = self.kernel.resources[field.owner]
         count = min(count, stages(target))
         parts = self._places(work, access, env)
         spread = self._spread(work, access, node, track.exact)
-        need = self._need(work, access, written, node)
-        need = need if track.exact else min(SOME, need)
+        needs = self._needs(work, access, written, node, track)
         found = []
         for cta, part, of in parts:
             cell, _ = self.layout.shared(cta, field.owner, at if target.each is not None else 0, field.name)
             cut = tuple(self.system.box(self._part(b, field, part, of)) for b in track.boxes)
-            found.append(Item(cell, count, slot, back, write, cut, track.settle, spread, need))
+            found.append(Item(cell, count, slot, back, write, cut, track.settle, spread, needs))
         return found
 
     def _tensor(self, work: Work, access: Access, node: Node) -> Item | None:
@@ -298,19 +298,35 @@ class Works:
         cell = self.layout.tensor(self.agent.cta, name)
         return Item(cell, 1, TENSOR, moves(self.kernel, found), access.mode == "write", (at,), 0, None)
 
+    def _needs(self, work: Work, access: Access, field: Field, node: Node, track: Track) -> tuple[int, ...]:
+        """What a read asks of its window in each iteration: of an accumulator, if `init` is known to be false then."""
+        init = self._init(work, access, node)
+        if init is None:
+            need = self._need(work, access, field, node)
+            return (need if track.exact else min(SOME, need),)
+        envs = [self._envs(work, access.ref, node, i)[0] for i in range(len(track.boxes))]
+        return tuple(SOME if constant(init, env) is False else ANYTHING for env in envs)
+
+    def _init(self, work: Work, access: Access, node: Node) -> Expr | None:
+        """Whether the accumulator that an access reads is overwritten instead; None for other accesses."""
+        accumulator, init = work.args.get("c"), work.args.get("init")
+        if access.mode == "write" or not isinstance(accumulator, Placed) or accumulator.expr != access.ref:
+            return None
+        return with_arguments(init.expr, node) if isinstance(init, Placed) else Const(True)
+
+    def computed(self, node: Node) -> bool:
+        """Whether the loop variable alone decides a condition, or nothing that comes later."""
+        return isinstance(node.step, When) and self._course(node.step.condition.expr, node.env) is not None
+
     def _need(self, work: Work, access: Access, field: Field, node: Node) -> int:
         """What a read asks of its window. One that cannot be told exactly asks for some of it, and one that may not be
-        made for nothing: an accumulator that is overwritten, a field that a body need not touch, and all that a work
-        could read of which only the role is known."""
+        made for nothing: a field that a body need not touch, and all that a work could read of which only the role is
+        known."""
         ref = access.ref
         if access.mode == "write" or work.auxiliary or role_only(work):
             return ANYTHING
         if work.op is None and access.span == work.span and not self._touches(work, ref.name):
             return ANYTHING
-        accumulator, init = work.args.get("c"), work.args.get("init")
-        if isinstance(accumulator, Placed) and accumulator.expr == ref:
-            env = work_env(self.kernel, node, work)
-            return SOME if isinstance(init, Placed) and constant(init.expr, env) is False else ANYTHING
         if field.view is not None or self._chosen(work):
             return SOME
         env = {**work_env(self.kernel, node, work), **self._ranks()}
@@ -402,27 +418,27 @@ class Works:
 
     # ---- windows -----------------------------------------------------------------------------------------------
 
-    def _track(self, work: Work, ref: Ref, field: Field, node: Node) -> Track:
-        """The window in each iteration, up to where it repeats. What has no value there takes the whole dimension."""
-        if ref.window is None:
-            return Track(((),), 0, True)
+    def _track(self, work: Work, access: Access, field: Field, node: Node) -> Track:
+        """The window in each iteration, up to where it repeats, and `init` with it. What has no value there takes the
+        whole dimension."""
+        ref, init = access.ref, self._init(work, access, node)
         envs = self._envs(work, ref, node)
         entries: list[Window] = []
-        courses = [STILL]
-        for w, parts in zip(ref.window, written_out(ref, node), strict=True):
+        courses = [(self._course(init, envs[0]) if init is not None else None) or STILL]
+        for w, parts in zip(ref.window or (), written_out(ref, node), strict=True):
             found = [self._course(e, env) for e in parts for env in envs]
             entries.append(Full() if by_element(w) or None in found else w)
             courses += [] if isinstance(entries[-1], Full) else [c for c in found if c is not None]
-        pairs = zip(ref.window, entries, strict=True)
+        pairs = zip(ref.window or (), entries, strict=True)
         exact = not any(isinstance(e, Full) and not (isinstance(w, Full) or by_element(w)) for w, e in pairs)
         settle, period = max(c.settle for c in courses), lcm(*(c.period for c in courses))
         if settle + period > LONGEST:
             return Track(((),), 0, False)
-        ref = replace(ref, window=tuple(entries))
+        ref = replace(ref, window=tuple(entries) if ref.window is not None else None)
         if self.loop is None or settle + period == 1:
             return Track((self._box(ref, field, envs),), 0, exact)
         boxes = [self._box(ref, field, self._envs(work, ref, node, i)) for i in range(settle + period)]
-        while settle and boxes[settle - 1] == boxes[settle - 1 + period]:
+        while init is None and settle and boxes[settle - 1] == boxes[settle - 1 + period]:
             settle -= 1
             boxes.pop()
         self.agent.period, self.agent.settle = lcm(self.agent.period, period), max(self.agent.settle, settle)

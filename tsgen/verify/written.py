@@ -24,7 +24,7 @@ def track(system: System) -> None:
             for item in ins[1] if ins[0] == ACCESS else ():
                 ring = system.slot_ring[item.slot] if item.slot >= 0 else -1
                 used.setdefault(item.base, set()).add((ring, item.stages))
-                if item.need:
+                if any(item.needs):
                     asked.update(range(item.base, item.base + item.stages))
     system.read_cells = frozenset(asked)
     circular = _circular(system.kernel.graph)
