@@ -7,6 +7,7 @@ from itertools import combinations
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
 from tsgen.derive.model import Derived
+from tsgen.derive.storage import root
 from tsgen.derive.unfold import Node, calls, constant, work_env
 from tsgen.derive.uses import Uses, cluster_size
 from tsgen.model.expr import names
@@ -238,12 +239,16 @@ class Builder:
                 owner = self.kernel.resources.get(access.ref.resource or "")
                 if owner is None or owner.kind != "smem":
                     continue
-                field = owner.fields[access.ref.name]
+                field = root(self.kernel, owner.fields[access.ref.name])
                 key = spread_of(self.kernel, work, access, node)
                 if key is not None and APART not in key:  # else its windows are equal or apart
-                    fixed = field.view is None and is_exact(access.ref, env)
+                    fixed = is_exact(access.ref, env)
                     key = f"{key}{box_of(access.ref, field, env)}" if fixed else None
-                touched.setdefault((owner.name, field.name), []).append((access.mode == "write", key))
+                touched.setdefault((field.owner, field.name), []).append((access.mode == "write", key))
+        for (name, one), (other, another) in combinations(touched, 2):
+            writes = any(w for w, _ in (*touched[name, one], *touched[other, another]))
+            if writes and self.layout.aliased((name, one), (other, another)):
+                return True
         for found in touched.values():
             if any(w for w, _ in found) and len({k for _, k in found}) > 1:
                 return True

@@ -9,12 +9,12 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, NamedTuple
 
 from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
 from tsgen.model.kernel import Kernel, Task, TaskInstance
+from tsgen.verify.spans import Box, Place, have_common, spans
 from tsgen.verify.symbols import Linear, Symbols
 from tsgen.verify.windows import TensorWindow, meet
 
@@ -70,7 +70,6 @@ CARRY_NOTHING, CARRY_UMMA, CARRY_CP_ASYNC = range(3)
 FIRST, LAST, EVERY = range(3)
 
 Instruction = tuple[Any, ...]  # an opcode and its operands, as listed above
-Box = tuple[tuple[int, int], ...]  # half-open interval of each dimension; () is everything
 
 
 # what a read asks of its window: nothing, or that some of it, or all of it, was written before
@@ -238,7 +237,7 @@ class System:
     read_cells: frozenset[int] = frozenset()  # cells of which a read wants to know whether they were written
     turning: dict[int, int] = field(default_factory=dict)  # cell -> ring, where each turn of the ring writes anew
     boxes: list[Box] = field(default_factory=lambda: [()])
-    ranges: dict[int, tuple[int, int, tuple[int, ...], int]] = field(default_factory=dict)
+    ranges: dict[int, Place] = field(default_factory=dict)
     _box_index: dict[Box, int] = field(default_factory=lambda: {(): 0})
     _relations: dict[tuple[int, ...], bool] = field(default_factory=dict)
     windows: list[TensorWindow] = field(default_factory=list)  # of tensors
@@ -282,25 +281,10 @@ class System:
         return found
 
     def share_bytes(self, cell: int, box: int, other: int, other_box: int) -> bool:
-        """Whether windows of two cells have bytes (columns of tensor memory) in common, by their hulls."""
+        """Whether windows of two cells have bytes (columns of tensor memory) in common."""
         key = (cell, box, other, other_box)
         found = self._relations.get(key)
         if found is None:
-            start, end = self._hull(cell, self.boxes[box])
-            other_start, other_end = self._hull(other, self.boxes[other_box])
-            found = self._relations[key] = start < other_end and other_start < end
+            mine, theirs = (spans(self.ranges[c], self.boxes[b]) for c, b in ((cell, box), (other, other_box)))
+            found = self._relations[key] = have_common(mine, theirs)
         return found
-
-    def _hull(self, cell: int, box: Box) -> tuple[int, int]:
-        start, width, shape, size = self.ranges[cell]
-        if not box:
-            return start, start + size
-        if width < 0:  # tensor memory: columns of 32 bits, rows are lanes
-            low, high = box[len(shape) - 1]
-            return start + low * -width // 32, start + -(-high * -width // 32)
-        first = last = 0
-        for (low, high), i in zip(box, range(len(shape)), strict=False):
-            step = prod(shape[i + 1 :])
-            first += low * step
-            last += (high - 1) * step
-        return start + first * width // 8, start + -(-(last + 1) * width // 8)

@@ -8,7 +8,8 @@ from tsgen.derive.storage import bits, stages
 from tsgen.derive.unfold import Env, constant
 from tsgen.model.expr import Expr, Full, Index, Ref, Slice
 from tsgen.model.kernel import Field, Kernel
-from tsgen.verify.machine import Box, FieldInfo, System
+from tsgen.verify.machine import FieldInfo, System
+from tsgen.verify.spans import Box, Place
 
 Key = tuple[int, str, int, str]  # CTA, resource, instance, field
 
@@ -21,6 +22,7 @@ class Layout:
         self.system = system
         self.bases: dict[Key, int] = {}
         self.field_index: dict[Key, int] = {}
+        self.swizzles = derived.swizzles
         self._spans: dict[int, list[tuple[int, int, int]]] = {}  # space -> start, end, cell
         smem = {b.name: (b.offset, b.size // b.stages) for b in derived.smem if not b.is_barrier}
         tmem = {b.name: (b.offset, b.columns // b.stages) for b in derived.tmem}
@@ -42,11 +44,13 @@ class Layout:
     ) -> None:
         key = (cta, owner[0], owner[1], field.name)
         self._cells(key, FieldInfo(owner[0], owner[1], field.name, False), count)
-        width = bits(self.kernel, field.dtype)
+        width, last = bits(self.kernel, field.dtype), len(field.shape) - 1
+        swizzle = self.swizzles.get((owner[0], field.name), 0) if kind == "smem" else None
+        known = field.major is None or field.major % len(field.shape) == last
         for stage in range(count):
             cell = self.bases[key] + stage
             start = place[0] + stage * place[1]
-            self.system.ranges[cell] = (start, width if kind == "smem" else -width, field.shape, place[1])
+            self.system.ranges[cell] = Place(start, width, field.shape, place[1], swizzle, known)
             self._spans.setdefault(2 * cta + (kind == "tmem"), []).append((start, start + place[1], cell))
 
     def _cells(self, key: Key, info: FieldInfo, count: int) -> None:
@@ -69,6 +73,13 @@ class Layout:
                     found.setdefault(cell, []).append(other)
                     found.setdefault(other, []).append(cell)
         self.system.aliases = {c: tuple(sorted(o)) for c, o in found.items()}
+        names = [(f.resource, f.field) for f in self.system.fields]
+        of = self.system.cell_field
+        self._sharing = {(names[of[c]], names[of[o]]) for c, others in found.items() for o in others}
+
+    def aliased(self, field: tuple[str, str], other: tuple[str, str]) -> bool:
+        """Whether two fields, each with its resource, have bytes in common."""
+        return (field, other) in self._sharing
 
     def shared(self, cta: int, owner: str, instance: int, field: str) -> tuple[int, int]:
         """First cell and field index of a field in shared or tensor memory."""

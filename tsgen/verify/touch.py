@@ -116,17 +116,21 @@ def _aliased(
     system: System, st: State, a: int, ins: Instruction, cell: int, box: int, write: bool, spread: str | None
 ) -> Problem | None:
     """Checks an access against those to other fields with the same bytes."""
-    known, engine = st.known[a], ins[3]
+    known, engine, twin = st.known[a], ins[3], system.agents[a].twin
     for other in system.aliases[cell]:
         for r in st.cells[other]:
-            if (write or r.write) and not known & r.token and system.share_bytes(cell, box, other, r.box):
-                if r.agent == a:
-                    fine = r.engine == SYNC or (engine == r.engine and engine in IN_ORDER)
-                else:
-                    fine = spread == r.spread == "lanes" and siblings(system, a, r.agent)
-                if not fine:
-                    data = (write, r.write, engine, r.engine, cell, other, waited(st, r))
-                    return Problem("alias", a, ins[4], cell, r.agent, r.ref, data)
+            if not (write or r.write) or not system.share_bytes(cell, box, other, r.box):
+                continue
+            lanes = spread == r.spread == "lanes"
+            if r.agent == a:
+                ordered = known & r.token or r.engine == SYNC or (engine == r.engine and engine in IN_ORDER)
+                if twin and ordered and not known & r.token << 1:
+                    ordered = lanes
+            else:
+                ordered = known & r.token or (lanes and siblings(system, a, r.agent))
+            if not ordered:
+                data = (write, r.write, engine, r.engine, cell, other, waited(st, r))
+                return Problem("alias", a, ins[4], cell, r.agent, r.ref, data)
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tsgen.diagnostics import Diagnostic, Finding, Related, Span, error
-from tsgen.verify.machine import Box
+from tsgen.verify.spans import Box
 from tsgen.verify.story import PLACES, Story
 from tsgen.verify.written import gaps
 

@@ -39,11 +39,11 @@ from tsgen.verify.machine import (
     TX,
     WGMMA,
     Agent,
-    Box,
     Item,
 )
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.regions import box_of, is_exact, union
+from tsgen.verify.spans import Box
 from tsgen.verify.spread import (
     ANYWHERE,
     APART,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tsgen.model.kernel import Edge
-from tsgen.verify.machine import ACCESS, ALL, Box, System
+from tsgen.verify.machine import ACCESS, ALL, System
+from tsgen.verify.spans import Box
 from tsgen.verify.state import State, Written
 
 
@@ -90,7 +91,7 @@ def unwritten(system: System, st: State, cell: int, position: int, box: int, nee
 
 def gaps(system: System, cell: int, boxes: tuple[int, ...], box: int) -> list[Box]:
     """What windows of a cell leave out of another window of it. A multicast copy's part counts as all of it."""
-    left = [system.boxes[box] or tuple((0, n) for n in system.ranges[cell][2])]
+    left = [system.boxes[box] or tuple((0, n) for n in system.ranges[cell].shape)]
     for b in boxes:
         left = [rest for part in left for rest in _without(part, system.boxes[b])]
     return left
