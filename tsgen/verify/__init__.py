@@ -36,7 +36,9 @@ __all__ = ["Proof", "Report", "Seen", "verify"]
 _CAUSES = tuple(
     c for m in (roles, brackets, groups, counts, nbytes, barriers, clusters, memory, warps) for c in m.CAUSES
 )
-_OTHERS = tuple(c for m in (roles, graph, barriers, clusters, memory, warps, registers, tiles) for c in m.CHECKS)
+_OTHERS = tuple(
+    c for m in (roles, graph, nbytes, barriers, clusters, memory, warps, registers, tiles) for c in m.CHECKS
+)
 
 
 def verify(kernel: Kernel, derived: Derived, seen: Seen | None = None) -> Report:
