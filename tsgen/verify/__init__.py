@@ -39,7 +39,9 @@ _CAUSES = tuple(
     for m in (roles, brackets, groups, counts, nbytes, barriers, clusters, memory, warps, divergence)
     for c in m.CAUSES
 )
-_OTHERS = tuple(c for m in (roles, graph, barriers, clusters, memory, warps, registers, tiles) for c in m.CHECKS)
+_OTHERS = tuple(
+    c for m in (roles, graph, nbytes, barriers, clusters, memory, warps, registers, tiles) for c in m.CHECKS
+)
 
 
 def verify(kernel: Kernel, derived: Derived, seen: Seen | None = None) -> Report:

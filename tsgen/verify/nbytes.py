@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
+from tsgen.derive.storage import bits
+from tsgen.derive.unfold import Env, calls, constant, work_env
 from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Finding, Related, Span, check
+from tsgen.model.expr import Full, Index, Ref, Slice, text
 from tsgen.model.kernel import Kernel, Pipeline, Resource
 from tsgen.model.pipelines import PIPELINES
+from tsgen.model.steps import CallStep
 from tsgen.verify.spread import role_only
 
 
@@ -105,4 +109,47 @@ def _needed(resource: Resource, pipeline: Pipeline, uses: Uses) -> Iterator[Find
         )
 
 
+@check("TS323", "box-row")
+def box_row(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A row of a TMA box is no multiple of 16 bytes.
+
+    TMA moves boxes whose contiguous dimension has a multiple of 16 bytes; no descriptor can be made for others. Take
+    wider windows, or move the tile by threads (`load`, `store`, `cp_async_load`).
+    """
+    seen = set()
+    for task, instance in kernel.instances():
+        for node in calls(uses.programs[task.name, instance.index]):
+            step = node.step
+            work = kernel.work(step.target, step.method) if isinstance(step, CallStep) else None
+            if work is None or work.op not in ("tma_load", "tma_store"):
+                continue
+            for access in uses.accesses(work):
+                row = _row_bits(kernel, access.ref, work_env(kernel, node, work)) if access.engine in _TMA else None
+                if row is not None and row % 128 and access.span not in seen:
+                    seen.add(access.span)
+                    size = f"{row // 8} bytes" if row % 8 == 0 else f"{row} bits"
+                    yield Finding(
+                        f"a row of the box of `{text(access.ref)}` has {size}: TMA moves multiples of 16 bytes",
+                        access.span,
+                        "widen the window, or move it by threads",
+                    )
+
+
+_TMA = ("tx", "bulk")
+
+
+def _row_bits(kernel: Kernel, ref: Ref, env: Env) -> int | None:
+    """Bits of the contiguous dimension of a tensor's window; None if it is not known, or no tensor's."""
+    tensor = kernel.tensors.get(ref.name) if ref.resource is None else None
+    if tensor is None or not tensor.shape:
+        return None
+    w = ref.window[tensor.major] if ref.window is not None else Full()
+    if isinstance(w, Index):
+        n: object = 1
+    else:
+        n = constant(w.length if isinstance(w, Slice) else tensor.shape[tensor.major], env)
+    return n * bits(kernel, tensor.dtype) if isinstance(n, int) else None
+
+
 CAUSES = (byte_count, bytes_differ, bytes_per_warp)
+CHECKS = (box_row,)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tsgen.diagnostics import Diagnostic, Finding, Related, error
 from tsgen.model.steps import last_step
-from tsgen.verify.machine import ENGINE_NAMES, SYNC
+from tsgen.verify.machine import CP_ASYNC, ENGINE_NAMES, SYNC
 from tsgen.verify.story import Story
 
 _ENDS = {  # what completes an access of an engine, as a step to write
@@ -93,26 +93,19 @@ def race_through_alias(story: Story) -> Finding:
     return _words(story, f"bytes that {story.cell(cell)} shares with {story.cell(other)}")
 
 
-def _stores(story: Story) -> set[str]:
-    """Works that store through the bulk engine."""
-    kernel = story.system.kernel
-    works = [w for t in kernel.tensors.values() for w in t.works.values()]
-    works += [w for r in kernel.resources.values() for w in r.works.values()]
-    return {w.name for w in works if w.op == "tma_store" or w.engine == "bulk"}
-
-
 @error("TS502", "store-outlives-task")
 def store_outlives_task(story: Story) -> Finding:
-    """A task ends while a bulk store, or a WGMMA, still reads its shared memory.
+    """A task ends while a bulk store, or a WGMMA, still reads its shared memory, or a cp.async still writes it.
 
     Shared memory goes with the CTA. After the last `tma_store`, and after the tile loop, wait until the sources have
-    been read.
+    been read; after the last `cp_async_load` that no async pipeline waits for, until it has been written.
     """
     p = story.problem
     task = story.system.agents[p.agent].task
-    engine = "bulk" if story.step(p.ref).method in _stores(story) else "wgmma"
+    engine = ENGINE_NAMES[p.data[0]]
+    does = "writes" if p.data[0] == CP_ASYNC else "reads"
     return Finding(
-        f"{story.who(p.agent)} can end while `{story.step(p.ref).text}` still reads shared memory",
+        f"{story.who(p.agent)} can end while `{story.step(p.ref).text}` still {does} shared memory",
         story.span(p.ref),
         f"put `{engine}.wait_group(0)` at the end of the schedule",
         tuple(

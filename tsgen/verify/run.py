@@ -468,10 +468,15 @@ class Runner(Questions):
         return NEXT if self.st.known[a] & GRID else self._fail("grid", a, ins[2], data=(ins[1],))
 
     def _end(self, a: int, ins: Instruction) -> int:
-        """A task may not end while an engine still reads the shared memory that goes with it."""
-        st = self.st
-        flying = [*st.engines[a][BULK], *st.engines[a][WGMMA]]
+        """A task may not end while an engine still reads or writes the shared memory that goes with it."""
+        st, code = self.st, self.system.agents[a].code
+        flying = [*st.engines[a][BULK], *st.engines[a][WGMMA], *st.engines[a][CP_ASYNC]]
         for r in (r for records in st.cells for r in records if flying and r.agent == a and r.spread != OWN):
-            if any(r.token & token for token in flying):
-                self._fail("unread", a, r.ref)
+            if not any(r.token & token for token in flying):
+                continue
+            if r.engine == CP_ASYNC:
+                begun = max(pc for pc, done in enumerate(code) if done[0] == ACCESS and done[-1] == r.ref)
+                if any(done[0] == ARRIVE and done[6] == CARRY_CP_ASYNC for done in code[begun:]):
+                    continue  # whoever waits for the stage waits for it
+            self._fail("unread", a, r.ref, data=(r.engine,))
         return ENDED

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
+from tsgen.derive.storage import find_field, window_shape
+from tsgen.derive.unfold import Node, work_env
+from tsgen.derive.unfold import calls as unfolded
 from tsgen.derive.uses import Uses
 from tsgen.derive.warps import WARPGROUP
 from tsgen.diagnostics import Finding, Related, check
-from tsgen.model.kernel import Kernel, Task, TaskInstance
+from tsgen.model.expr import Full, Index, Ref
+from tsgen.model.kernel import Kernel, Task, TaskInstance, Work
 from tsgen.model.ops import OPS
-from tsgen.model.steps import calls
+from tsgen.model.steps import CallStep, calls
 
 MAX_THREADS = 1024
+LANES = 32  # of tensor memory that a warp reaches
 
 
 def _name(task: Task, instance: TaskInstance) -> str:
@@ -83,6 +88,45 @@ def block_too_large(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Fi
         )
 
 
+@check("TS614", "lanes-out-of-reach")
+def lanes_out_of_reach(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A task moves rows of tensor memory that its warps cannot reach.
+
+    A warp reaches 32 lanes, those of its number modulo four: rows 0 to 127 of a tile take four warps.
+    """
+    seen = set()
+    for task, instance in kernel.instances():
+        for node in unfolded(uses.programs[task.name, instance.index]):
+            step = node.step
+            assert isinstance(step, CallStep)
+            work = kernel.work(step.target, step.method)
+            if work is None or work.op not in ("tmem_load", "tmem_store") or step.span in seen:
+                continue
+            warps = 1 if work.scope == "warp" else instance.num_warps
+            for access in uses.accesses(work):
+                rows = _rows(kernel, access.ref, node, work)
+                if rows > LANES * warps:
+                    seen.add(step.span)
+                    yield Finding(
+                        f"`{step.text}` of `{_name(task, instance)}` moves {rows} rows of tensor memory with "
+                        f"{'each warp alone' if work.scope == 'warp' else _range(instance)}; a warp reaches {LANES}",
+                        step.span,
+                        f"give the task {-(-rows // LANES)} warps",
+                        (Related("the warps", task.spans.get("num_warps", task.span)),),
+                    )
+
+
+def _rows(kernel: Kernel, ref: Ref, node: Node, work: Work) -> int:
+    """Rows of a window of tensor memory; 0 of anything else."""
+    field = find_field(kernel, ref)
+    if field is None or kernel.resources[field.owner].kind != "tmem":
+        return 0
+    lengths = window_shape(ref, field.shape, work_env(kernel, node, work))
+    window = (*(ref.window or ()), *(Full() for _ in field.shape))
+    kept = [n for w, n in zip(window, lengths, strict=False) if not isinstance(w, Index)]
+    return kept[-2] if len(kept) > 1 else 0
+
+
 @check("TS613", "whole-warpgroups")
 def whole_warpgroups(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """A task that works by warpgroups does not consist of whole ones.
@@ -113,4 +157,4 @@ def whole_warpgroups(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[F
 
 
 CAUSES = (block_too_large,)  # what no SM can hold is not run
-CHECKS = (warps_overlap, warps_without_task, whole_warpgroups)
+CHECKS = (warps_overlap, warps_without_task, whole_warpgroups, lanes_out_of_reach)

@@ -95,8 +95,8 @@ def resolve_memory(ctx: Context) -> Memory:
     node = mapping(ctx.root.get("memory"))
     smem, tmem = TARGETS[ctx.target].smem_bytes, Memory().tmem_capacity
     with ctx.catching():
-        smem = smem if (n := node.get("smem_capacity")) is None else ctx.integer(n, low=0)
-        tmem = tmem if (n := node.get("tmem_capacity")) is None else ctx.integer(n, low=0)
+        smem = smem if (n := node.get("smem_capacity")) is None else ctx.integer(n, low=0, high=smem)
+        tmem = tmem if (n := node.get("tmem_capacity")) is None else ctx.integer(n, low=0, high=tmem)
     aliases = []
     for name, span, phases in mapping(node.get("alias")).items():
         found = []
