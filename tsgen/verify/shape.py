@@ -28,6 +28,7 @@ class Shapes:
         self.runner = runner
         mine = set(agents)
         owned = _slot_owners(system)
+        self._turns = sum(r.stages for r in system.rings) + 2  # tasks that rings couple are never farther apart
         self.rings = [r for r, slots in system.ring_slots.items() if any(owned[s] in mine for s in slots)]
         self.slots = {r: [s for s in system.ring_slots[r] if owned[s] in mine] for r in self.rings}
         own = own_barriers(system, agents)
@@ -69,9 +70,9 @@ class Shapes:
             del st.decided[key]
 
     def part(self, st: State, enough: int) -> None:
-        """Where some agents have counted to a large value, and others have not begun to count, the others get a value
-        of their own, as large: what is proven for any two values holds where both are one. Else the state would have
-        to keep the value for those who come late, and never come back."""
+        """Where some agents have counted to a large value, and others have not begun to count, or wait far behind, the
+        others get a value of their own, as large: what is proven for any two values holds where both are one. Else the
+        state would have to keep the value for those who come late, and never come back."""
         for mark in [m for m in st.late if not self._to_come(st, m[0], m[1], m[2])]:
             del st.late[mark]
         for key, value in [*st.low.items(), *st.exact.items()]:
@@ -80,7 +81,11 @@ class Shapes:
             if key.what in self.runner.turns:
                 continue
             users = [a for a in self.agents if self._asks(st, a, key) and self._to_come(st, a, key.what, key.tile)]
-            late = [a for a in users if not (self._inside(st, a) and st.tile[a] == key.tile)]
+            late = [
+                a
+                for a in users
+                if not (self._inside(st, a) and st.tile[a] == key.tile) or self._left(st, a) > enough + self._turns
+            ]
             fresh = key.iteration and key in st.low and value == self.runner.least(key.what) + enough
             if fresh and late == users:
                 continue  # nobody has begun to count to it
@@ -88,6 +93,13 @@ class Shapes:
                 new = key._replace(iteration=key.iteration + 1)
                 st.low[new] = self.runner.least(key.what) + enough
                 st.late.update({(a, key.what, key.tile): new.iteration for a in late})
+
+    def _left(self, st: State, a: int) -> int:
+        """The trips that an agent has before it in its loop, at least."""
+        agent = self.system.agents[a]
+        ins = agent.code[agent.loop[0]]
+        left: int = -(-self._least(st, agent, a, ins[1]) // ins[2]) - st.iteration[a]
+        return left
 
     def _to_come(self, st: State, a: int, unknown: int, tile: int) -> bool:
         """Whether an agent may still ask for an unknown of a tile."""

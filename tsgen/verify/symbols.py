@@ -209,8 +209,9 @@ class Symbols:
         names = set(names_of(unit))
         tile = any(n in self.kernel.symbols and self.kernel.symbols[n].time in ("tile", "step") for n in names)
         known = self._range(unit)
+        low = SHORT if known.low is not None and known.low > LONG else known.low  # a larger range, soon gone through
         self._index[unit] = index
-        self.unknowns.append(Unknown(label, known.low, known.high, tile, not uniform(unit, self.clusters)))
+        self.unknowns.append(Unknown(label, low, known.high, tile, not uniform(unit, self.clusters)))
         return index
 
     def _reduce(self, p: Poly) -> tuple[Poly, dict[int, Fraction]]:
