@@ -141,7 +141,7 @@ def literals(system: System, agents: list[int]) -> int:
     found = 0
     for a in agents:
         agent = system.agents[a]
-        tests = [system.conditions[c].test for c in (*agent.asks, *agent.skips)]
+        tests = [system.conditions[c].test for c in {*agent.asks, *agent.skips}]
         forms = [(t.form, t.loop) for test in tests if test is not None for t in comparisons(test)]
         forms += [(ins[1], ins[2]) for ins in agent.code if ins[0] == LOOP]
         for form, loop in forms:
