@@ -65,7 +65,7 @@ class Shapes:
             for key in [k for k in table if not self._wanted(st, k)]:
                 del table[key]
         if self.enough is not None:
-            self.part(st, self.enough)
+            self.part(st, self.enough + 2 * self._turns)
         for key in [k for k in st.decided if not self._open(st, k)]:
             del st.decided[key]
 
@@ -84,7 +84,7 @@ class Shapes:
             late = [
                 a
                 for a in users
-                if not (self._inside(st, a) and st.tile[a] == key.tile) or self._left(st, a) > enough + self._turns
+                if not (self._inside(st, a) and st.tile[a] == key.tile) or self._left(st, a) > self._turns
             ]
             fresh = key.iteration and key in st.low and value == self.runner.least(key.what) + enough
             if fresh and late == users:
