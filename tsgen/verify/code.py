@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, Expr, names, text
+from tsgen.model.expr import Binary, Expr, Name, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
@@ -111,6 +111,7 @@ class Coder:
         self.outcomes: Mapping[int, Outcome] = {}  # of the agent's conditions, by the identity of their nodes
         self.places: dict[Hashable, Place] = {}
         self.head = -1  # of the loop that is being written
+        self.variable = "iteration"
 
     def run(self) -> None:
         for index, agent in enumerate(self.system.agents):
@@ -185,6 +186,7 @@ class Coder:
                 made.per_tile or made.per_iteration,
                 made.per_cta,
                 None,
+                variable=conditions[one.condition].variable,
             )
             for p in places:
                 moved[p.condition] = (one.condition, p.negated != one.negated)
@@ -275,6 +277,8 @@ class Coder:
         self.works.enter_loop(step, node.env)
         self.pipes.enter_loop(start if isinstance(start, int) else 0)
         self.agent.values = loop_values(step, node.env)
+        counted: Expr = Name(step.var)
+        self.variable = text(counted if isinstance(start, int) else Binary("-", counted, step.start.expr))
         begin = len(self.agent.code)
         ref = self._ref(step, "domain_loop")
         self._emit(LOOP_INIT, ref)
@@ -370,7 +374,7 @@ class Coder:
         place = self.places.get(where)
         if place is None:
             index = len(self.system.conditions)
-            self.system.conditions.append(Condition(label, False, False, False, None))
+            self.system.conditions.append(Condition(label, False, False, False, None, self.variable))
             place = self.places[where] = Place(index, identity, outcome, negated, node.env, self.agent.values)
         return place.condition, negated == place.negated
 

@@ -193,6 +193,7 @@ class Condition:
     per_tile: bool
     per_cta: bool
     test: Test | None
+    variable: str = "iteration"  # what a reader calls the iteration that an outcome depends on
 
 
 @frozen

@@ -109,7 +109,7 @@ class Story:
                 values.setdefault(label, []).append((decision.tile, shown))
             else:
                 c = self.system.conditions[decision.what]
-                where = f" in iteration {decision.iteration}" if c.per_iteration else ""
+                where = f" at {c.variable} = {decision.iteration}" if c.per_iteration else ""
                 where += f" of tile {decision.tile}" if c.per_tile and tiles != 1 and queues else ""
                 parts.append(f"`{c.key}` {'true' if value else 'false'}{where}")
         for decision, low in self.state.low.items():  # still open: the least value for which it gets here

@@ -3,6 +3,8 @@ and the right one beside it is proven."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.checking import check_text
@@ -281,3 +283,35 @@ def test_what_the_kernel_writes_is_another_value_at_each_read() -> None:
 
     assert spec("") == []
     assert spec("f.set(j=j)") != []
+
+
+@pytest.mark.parametrize(
+    ("body", "right"),
+    [
+        ("keep = mode[c] != 0", False),
+        ("keep = mode[c + i] != 0", False),
+        ("keep = mode[c // 2] != 0", True),
+        ("keep = mode[(c + 1) // 2] != 0", False),
+        ("keep = mode[i] != 0", True),
+    ],
+)
+def test_a_token_differs_between_the_ctas_of_a_cluster_if_their_axis_goes_into_it(body: str, right: bool) -> None:
+    work = f'bits: {{role: consumer, attrs: [auxiliary], takes: [i], returns: [keep], body: "{body}"}}'
+    text = (Path("specs") / "leader_routed.yaml").read_text().replace("cluster: 1", "cluster: 2", 1)
+    text = text.replace("variants: {single: {}, cluster: {cluster: 2}}\n", "")
+    text = text.replace("  y:\n", f"  mode: {{dtype: i32, shape: [C], work: {{{work}}}}}\n  y:\n", 1)
+    text = text.replace("graph: {ring: [x], y: [ring]}", "graph: {ring: [x, mode], y: [ring, mode]}")
+    lines, inside = [], False
+    for line in text.split("\n"):
+        if line.startswith("    - domain_loop"):
+            inside = True
+        elif inside and not line.startswith("      "):
+            inside = False
+        if inside and line == "      steps:":
+            line += "\n        - keep = mode.bits(i=j)\n        - when_true: {cond: keep}\n          steps:"
+        elif inside and line.startswith("        - "):
+            line = "    " + line
+        lines.append(line)
+    report = check_text("\n".join(lines))
+    found = [d.code for d in report.diagnostics if d.severity == "error"]
+    assert set(found) <= {"TS400"} and (not found) is right, [d.message for d in report.diagnostics]
