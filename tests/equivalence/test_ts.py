@@ -89,7 +89,7 @@ SAID = {  # builds of tests/gpu/builds.py, and what tells their two forms apart
     "sm100_group_merge": "drain threads",
     "sm100_group_fork": "drain threads",
     "sm100_attention": "drain threads once",
-    "umma_umma": "threads",
+    "umma_umma": "drain threads",
     "copy_sm100a": "",
     "copy_tma_sm100a": "drain",
     "copy_skip_tiles_sm100a": "",
