@@ -9,7 +9,7 @@ from time import perf_counter
 
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
-from tsgen.diagnostics import Diagnostic
+from tsgen.diagnostics import Diagnostic, Finding, error
 from tsgen.model.kernel import Kernel
 from tsgen.verify import launch_order, progress, races, unwritten
 from tsgen.verify.build import Builder
@@ -28,6 +28,7 @@ from tsgen.verify.symbols import LONG
 FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **unwritten.FINDINGS}
 MAX_SWEEP = 600  # combinations of trip counts
 LAST_STATE = 10_000  # of a sweep
+LAST_STEP = 400_000  # of a sweep: some two seconds
 LONGEST = 50_000  # trips of a literal loop that are run one by one
 
 
@@ -64,7 +65,20 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
         method,
         "" if errors or cut else statement(system, closed),
     )
+    if not errors and not proof.complete:
+        warnings.append(proof_incomplete(kernel))
     return errors + warnings, proof
+
+
+@error("TS407", "proof-incomplete", "warning")
+def proof_incomplete(kernel: Kernel) -> Finding:
+    """The schedule was tried for small numbers, nothing was found, and the proof for all numbers did not end.
+
+    Conditions that compare with large numbers, several conditions that the data decide, and numbers that depend on each
+    other in ways that the verifier does not see make a schedule hard to close. Nothing is promised beyond what was
+    tried: simplify the conditions, say what is known in `launch.assume`, or simulate the sizes that matter.
+    """
+    return Finding("not proven for all numbers of trips and tiles: only small ones were tried", kernel.span)
 
 
 def judge(system: System, agents: list[int]) -> Verdict:
@@ -204,6 +218,7 @@ def _sweep(system: System, agents: list[int], before: Verdict, literal: dict[int
         fixed = {**literal, **values}
         verdict = explore(system, agents, fixed, LAST_STATE // 4)
         total.states += verdict.states
+        total.steps += verdict.steps
         total.cut |= verdict.cut
         total.closed &= verdict.closed
         if verdict.problem is not None:
@@ -212,7 +227,7 @@ def _sweep(system: System, agents: list[int], before: Verdict, literal: dict[int
                 return verdict
             total.closed = False
         total.remarks = total.remarks or verdict.remarks
-        if total.states > LAST_STATE:
+        if total.states > LAST_STATE or total.steps > LAST_STEP:
             total.cut = True
             break
     return total
@@ -226,8 +241,9 @@ def _combinations(system: System, agents: list[int], free: list[int]) -> tuple[l
     for u in free:
         unknown = system.symbols.unknowns[u]
         low = unknown.low or 0
-        high = low + top if unknown.high is None else min(unknown.high, low + top)
-        every &= unknown.low is not None and unknown.high is not None and unknown.high <= low + top
+        high = low + min(top, MAX_SWEEP)
+        high = high if unknown.high is None else min(unknown.high, high)
+        every &= unknown.low is not None and unknown.high is not None and unknown.high <= high
         ranges.append(range(low, high + 1))
     relations = Relations(system.symbols, (v for values in turning_values(system).values() for v in values))
     if relations.related(set(free)):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.checking import check_text
+from tests.support.process import ROOT
 from tsgen.diagnostics.report import FileReport
 
 PAIR = """  first:
@@ -85,3 +88,17 @@ def test_a_fault_of_many_trips_in_a_late_phase_is_found() -> None:
     )
     (d,) = check(text).diagnostics
     assert d.code == "TS400" and "with K = 21" in d.message
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests/kernels").glob("*.yaml")), ids=lambda p: p.stem)
+def test_kernels_of_the_tests_are_proven(path: Path) -> None:
+    """`umma_umma`: a loader waits far behind, for a task that begins when another has ended."""
+    report = check_text(path.read_text())
+    assert report.diagnostics == () and report.proof.complete
+
+
+def test_numbers_that_are_at_least_huge_are_soon_gone_through() -> None:
+    text = (ROOT / "specs/gemm.yaml").read_text()
+    assert "assume: [K >= 1," in text
+    report = check_text(text.replace("assume: [K >= 1,", "assume: [K >= 2147483648,"))
+    assert report.diagnostics == () and report.proof.complete and report.proof.states < 1000
