@@ -9,6 +9,7 @@ import pytest
 from tests.unit.lower.build import function, module
 
 RING = "tests/kernels/ring_registers.yaml"
+UNTRIED = ("        - ring.try_wait()\n        - domain_loop", "        - domain_loop")  # before the first wait
 PINGPONG = "specs/gemm_pingpong.yaml"
 
 
@@ -18,7 +19,7 @@ def store_task(text: str, kernel: str) -> str:
 
 
 def test_an_answer_is_carried_to_the_next_iteration_and_tile(tmp_path: Path) -> None:
-    code = store_task(module(tmp_path, RING), "ring_registers")
+    code = store_task(module(tmp_path, RING, UNTRIED), "ring_registers")
     start, loop = code.split("for n in cutlass.range")
     assert "ring_ready = cutlass.Boolean(False)" in start
     assert "ring.consumer_wait(ring_state, ring_ready)" in loop
@@ -42,7 +43,7 @@ def test_an_answer_is_used_once(tmp_path: Path) -> None:
         "            - ring.try_wait()\n",
         "            - first_iter: {}\n              steps:\n                - ring.try_wait()\n",
     )
-    code = store_task(module(tmp_path, RING, edit), "ring_registers")
+    code = store_task(module(tmp_path, RING, UNTRIED, edit), "ring_registers")
     start, loop = code.split("for n in cutlass.range")
     assert "ring_ready = cutlass.Boolean(False)" in start
     wait = loop.index("ring.consumer_wait(ring_state, ring_ready)")
