@@ -77,6 +77,7 @@ GRIDS: dict[str, Grid] = {  # by build
 }
 GRIDS["softmax"] = Grid({"M": (1, 31, 32, 33, 64, 1000)})
 GRIDS["rmsnorm"] = Grid({"R": (1, 3, 4, 5, 8, 133, 527, 528, 529, 533, 2000)})
+GRIDS["rmsnorm_rows"] = GRIDS["rmsnorm"]
 GRIDS["rmsnorm_n16384"] = Grid({"R": (1, 2, 131, 132, 133, 264, 265, 500)})
 GRIDS["rmsnorm_n65536"] = Grid({"R": (1, 2, 65, 66, 67, 133, 200)})
 GRIDS["leader_routed_cluster"] = GRIDS["leader_routed_single"]

@@ -26,6 +26,7 @@ PERSISTENT = {  # more tiles than multiprocessors: what one tile leaves behind m
     ],
     "gemm_pingpong_bf16": [{"M": 8192, "N": 4096, "K": 8}],
     "rmsnorm": [{"R": 32768}, {"R": 10001}],
+    "rmsnorm_rows": [{"R": 32768}, {"R": 10001}],
     "rmsnorm_n16384": [{"R": 8193}],
     "rmsnorm_n65536": [{"R": 2001}],
     "copy_skip_tiles": [{"M": 3, "N": 300000}],
