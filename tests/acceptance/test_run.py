@@ -79,3 +79,8 @@ def test_a_library_built_with_other_params_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "copy_sm90a.py").write_text(f"META = {meta}\n")
     status, stderr = run(tmp_path, NO_TORCH, "run", "specs/copy.yaml", "--aot", str(tmp_path / "copy_sm90a.so"))
     assert status == 2 and "was built with warps = 8: say so with --variant or --set" in stderr
+
+
+def test_a_library_without_a_name_is_wrong_usage() -> None:
+    done = tsgen("run", "specs/copy.yaml", "--aot", "")
+    assert done.returncode == 2 and "is no file" in done.stderr

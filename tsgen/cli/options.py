@@ -88,11 +88,18 @@ def seed_option(function: F) -> F:
     return click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)(function)
 
 
+def _not_empty(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None and not path.name:
+        raise click.BadParameter(f"{str(path)!r} is no file", context, option)
+    return path
+
+
 def aot_option(function: F) -> F:
     """`--aot FILE`: a library that was built before."""
     return click.option(
         "--aot",
         metavar="FILE",
         type=click.Path(path_type=Path),
+        callback=_not_empty,
         help="An AOT library (.so) to use instead of building.",
     )(function)

@@ -28,7 +28,7 @@ from tsgen.verify.symbols import LONG
 FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **unwritten.FINDINGS}
 MAX_SWEEP = 600  # combinations of trip counts
 LAST_STATE = 10_000  # of a sweep
-LAST_STEP = 400_000  # of a sweep: some two seconds
+LAST_STEP = 1_500_000  # of a sweep: some five seconds
 LONGEST = 50_000  # trips of a literal loop that are run one by one
 
 

@@ -80,15 +80,13 @@ class Shapes:
                 continue
             if key.what in self.runner.turns:
                 continue
-            users = [a for a in self.agents if self._asks(st, a, key) and self._to_come(st, a, key.what, key.tile)]
-            late = [
-                a
-                for a in users
-                if not (self._inside(st, a) and st.tile[a] == key.tile) or self._left(st, a) > self._turns
-            ]
-            fresh = key.iteration and key in st.low and value == self.runner.least(key.what) + enough
-            if fresh and late == users:
-                continue  # nobody has begun to count to it
+            asking = [a for a in self.agents if self._asks(st, a, key) and key.what in self.system.agents[a].queries]
+            users = [a for a in asking if self._to_come(st, a, key.what, key.tile)]
+            left = {a: self._left(st, a) for a in users if self._inside(st, a) and st.tile[a] == key.tile}
+            first = min(left.values(), default=self._turns + 1) if users == asking else 0  # else somebody is through
+            if first > self._turns:
+                continue  # nobody has counted so far
+            late = [a for a in users if a not in left or left[a] - first > self._turns]
             if late and not any(k == key for a in late for _, _, k in st.debts[a]):
                 new = key._replace(iteration=key.iteration + 1)
                 st.low[new] = self.runner.least(key.what) + enough
