@@ -48,23 +48,40 @@ class Group:
     members: tuple[str, ...]
 
 
-def unused_tries(nodes: Sequence[Node], after: set[tuple[str, str]]) -> Iterator[str]:
-    """Targets of tries that no blocking step can follow: none later in the text, none in a loop around the try.
+def unused_tries(
+    nodes: Sequence[Node], after: set[tuple[str, str]], end: set[tuple[str, str]] | None = None
+) -> Iterator[str]:
+    """Targets of tries that no blocking step can follow: none later in the text, none in a loop around the try that
+    runs again. `end`: what follows in the last iteration of that loop.
 
     The language carries an answer over to the next iteration (NVIDIA asks for the step to stand after the try).
     """
+    end = after if end is None else end
     for i, node in enumerate(nodes):
-        following = after | {c for n in walk(nodes[i + 1 :]) if (c := call_of(n)) is not None}
+        here = _calls(nodes[i + 1 :])
         call = call_of(node)
         if call is not None:
-            if call[1].startswith("try_") and (call[0], call[1].removeprefix("try_")) not in following:
+            if call[1].startswith("try_") and (call[0], call[1].removeprefix("try_")) not in after | here:
                 yield call[0]
             continue
-        inner = [node[key] for key in BODIES if isinstance(node.get(key), list) and key != "loop"]
+        following, last = (end | here, end | here) if "last" in node else (after | here, end | here)
         if "loop" in node or "tiles" in node:
-            following |= {c for n in walk(node["body"]) if (c := call_of(n)) is not None}
-        for body in inner:
-            yield from unused_tries(body, following)
+            following, last = following | _calls(node["body"], again=True), following
+        for body in (node[key] for key in BODIES if isinstance(node.get(key), list) and key != "loop"):
+            yield from unused_tries(body, following, last)
+
+
+def _calls(nodes: Sequence[Node], again: bool = False) -> set[tuple[str, str]]:
+    """Calls in nodes; with `again` only those that a later iteration makes, too."""
+    found = set()
+    for node in nodes:
+        call = call_of(node)
+        if call is not None:
+            found.add(call)
+        elif not (again and "first" in node):
+            for body in (node[key] for key in BODIES if isinstance(node.get(key), list) and key != "loop"):
+                found |= _calls(body, again)
+    return found
 
 
 class Outcomes:
