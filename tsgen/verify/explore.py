@@ -16,7 +16,7 @@ from tsgen.verify.knowledge import Knowledge, Memory
 from tsgen.verify.machine import EVERY, GUARD, LOOP, System
 from tsgen.verify.parts import balances
 from tsgen.verify.questions import comparisons
-from tsgen.verify.run import Runner
+from tsgen.verify.run import MAX_STEPS, Runner
 from tsgen.verify.shape import Key, Shapes
 from tsgen.verify.state import Decision, Problem, State
 
@@ -97,6 +97,8 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
         st = queue.popleft()
         problem, needs = runner.run(st)
         states += 1
+        if problem is None and runner.steps >= MAX_STEPS:
+            return Verdict(None, None, states, runner.steps, False, True), frozenset()
         for kind in runner.remarks.keys() - remarks.keys():
             remarks[kind] = (runner.remarks[kind], st.copy())
         if problem is None and not needs:

@@ -55,6 +55,7 @@ from tsgen.verify.works import CONSUME, PRODUCE
 
 NEXT, STOP, ENDED = -1, -2, -3  # instead of a pc: go on, wait, the code is at its end
 PROXY_PRODUCER = 1
+MAX_STEPS = 3_000_000  # of one exploration: some four seconds
 Needs = list[tuple[int, Decision]]  # the decisions that agents wait for, with the tile they are in
 
 
@@ -109,7 +110,7 @@ class Runner(Questions):
         self.st, self.problem, self.needs, self.blocked, self.remarks = st, None, [], {}, {}
         self.ready = [a for a in reversed(self.agents) if st.pc[a] >= 0]
         methods, log, steps = self.methods, self.log, 0
-        while self.ready:
+        while self.ready and self.steps + steps < MAX_STEPS:
             a = self.asker = self.ready.pop()
             code = self.system.agents[a].code
             pc = st.pc[a]
