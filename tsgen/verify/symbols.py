@@ -252,13 +252,22 @@ class Symbols:
             u.low, u.high, u.number = SHORT, least, least
             return Linear(form.const - least, ((self._index[unit], 1),))
         if form is not None and (not form.terms or self._rises(form)):
-            return form
+            return self._of_its_own(p, e, step, env) if _is_far(form) else form
         unit, factor, const = parts_of(p)
         if factor.denominator != 1 or const.denominator != 1:
             return Linear(0, ((self._declare(p, text(e)), 1),))
         unit, factor = (unit, factor) if factor > 0 else (-unit, -factor)
         label = self._counted.get(unit, text(e))
         return Linear(int(const), ((self._declare(unit, label), int(factor)),))
+
+    def _of_its_own(self, p: Poly, e: Expr, step: Expr | None, env: Env) -> Linear:
+        """A bound whose values are thousands of trips apart, or so many from none: any number stands for it."""
+        low = self._interval(e, step, env).low
+        unit, factor, const = parts_of(p)
+        label = self._counted.get(unit if factor > 0 else -unit, text(e)) if not const else text(e)
+        index = self._declare(Poly.atom("bound", p), label)
+        self.unknowns[index].low = SHORT if low is not None and low > LONG else low
+        return Linear(0, ((index, 1),))
 
     def _least_of_its_group(self, number: int) -> int:
         """Large numbers that differ by little are one unknown, and keep their differences."""
@@ -291,6 +300,10 @@ class Symbols:
         if rest.terms or any(c.denominator != 1 for c in used.values()):
             return None
         return Linear(int(const), tuple(sorted((u, int(c)) for u, c in used.items())))
+
+
+def _is_far(form: Linear) -> bool:
+    return bool(form.terms) and max(form.const, *(c for _, c in form.terms)) > LONG
 
 
 def parts_of(p: Poly) -> tuple[Poly, Fraction, Fraction]:

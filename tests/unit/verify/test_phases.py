@@ -102,3 +102,32 @@ def test_numbers_that_are_at_least_huge_are_soon_gone_through() -> None:
     assert "assume: [K >= 1," in text
     report = check_text(text.replace("assume: [K >= 1,", "assume: [K >= 2147483648,"))
     assert report.diagnostics == () and report.proof.complete and report.proof.states < 1000
+
+
+FAR = [
+    ("specs/group_merge.yaml", ("N % 4 == 0", "N % 1000000000 == 0")),  # millions of blocks, or none
+    ("specs/interleave_warp.yaml", ("N % 4 == 0", "N % 1000000000 == 0")),
+    ("specs/copy_tma.yaml", ('end: "ceil_div(N, tile_n)"', 'end: "ceil_div(N, tile_n) + 1000000000"')),
+]
+
+
+@pytest.mark.parametrize(("path", "edit"), FAR, ids=["many", "lanes", "more"])
+def test_bounds_that_jump_far_are_any_number(path: str, edit: tuple[str, str]) -> None:
+    text = (ROOT / path).read_text()
+    assert edit[0] in text
+    report = check_text(text.replace(*edit))
+    assert [d for d in report.diagnostics if d.severity == "error"] == [] and report.proof.complete
+    assert report.proof.states < 1000
+
+
+def test_bounds_that_jump_far_differ_where_one_is_more() -> None:
+    old, new = FAR[2][1]
+    report = check_text((ROOT / FAR[2][0]).read_text().replace(old, new, 1))
+    assert [d.code for d in report.diagnostics] == ["TS400"]
+
+
+def test_a_period_that_is_too_long_to_be_run_is_said_to_be() -> None:
+    text = (ROOT / "specs/copy_every.yaml").read_text()
+    assert "per_page: 4" in text
+    report = check_text(text.replace("per_page: 4", "per_page: 1000003"))
+    assert [d.code for d in report.diagnostics] == ["TS407"] and not report.proof.complete
