@@ -55,7 +55,7 @@ from tsgen.verify.works import CONSUME, PRODUCE
 
 NEXT, STOP, ENDED = -1, -2, -3  # instead of a pc: go on, wait, the code is at its end
 PROXY_PRODUCER = 1
-MAX_STEPS = 2_000_000  # of one exploration: some four seconds
+MAX_STEPS = 20_000_000  # of one exploration: some twenty seconds
 Needs = list[tuple[int, Decision]]  # the decisions that agents wait for, with the tile they are in
 
 
