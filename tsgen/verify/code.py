@@ -14,7 +14,6 @@ from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, 
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
 from tsgen.verify.facts import collect
-from tsgen.verify.flow import loop_values, outcomes
 from tsgen.verify.machine import (
     ACCESS,
     ANYTHING,
@@ -59,6 +58,7 @@ from tsgen.verify.machine import (
 )
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.symbols import Env, Linear, Unknown
+from tsgen.verify.value_numbering import loop_values, outcomes
 from tsgen.verify.values import VAR, Made, Outcome, Values
 from tsgen.verify.works import Works
 

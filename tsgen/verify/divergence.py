@@ -13,9 +13,9 @@ from tsgen.model.kernel import Kernel
 from tsgen.model.ops import OPS
 from tsgen.model.steps import CallStep, When
 from tsgen.spec.rules_steps import divergent
-from tsgen.verify.flow import outcomes
 from tsgen.verify.spread import BY_THREAD
 from tsgen.verify.symbols import Symbols
+from tsgen.verify.value_numbering import outcomes
 from tsgen.verify.values import Outcome, Values
 
 

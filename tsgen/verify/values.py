@@ -2,8 +2,8 @@
 tasks are known to be equal, and no others are taken for equal.
 
 A value that is no number of the launch is numbered by what made it, in one table for all tasks: its name starts with
-`%`. `#` is the value of the loop variable, counted from `start` where that is no number. `tsgen.verify.flow` finds out
-what makes which value.
+`%`. `#` is the value of the loop variable, counted from `start` where that is no number. What makes which value is
+found out by `tsgen.verify.value_numbering`.
 """
 
 from __future__ import annotations

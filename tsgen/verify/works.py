@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
-from tsgen.derive.storage import root, stages, window_bytes
+from tsgen.derive.storage import root, stages
 from tsgen.derive.unfold import Env, Node, calls, constant, index_of, work_env
-from tsgen.derive.uses import cta_group, one_peer, peer_axis, tx_bytes, value_bytes
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
 from tsgen.model.expr import Call, Const, Expr, Full, IfElse, Placed, Ref, Window, names, walk
-from tsgen.model.kernel import Assign, CopyArg, Field, Resource, Work
-from tsgen.model.ops import OPS, Access, copies
+from tsgen.model.kernel import Assign, Field, Resource, Work
+from tsgen.model.ops import Access
 from tsgen.model.steps import CallStep, DomainLoop, When
 from tsgen.verify.build import Builder
 from tsgen.verify.courses import LONGEST, Course, Loop, course
@@ -58,6 +57,7 @@ from tsgen.verify.spread import (
     with_arguments,
     written_out,
 )
+from tsgen.verify.transfers import Transfers
 from tsgen.verify.windows import TensorWindow, moves, window
 
 _ASYNC_REGISTERS = {"wgmma", "tcgen05_ld", "tcgen05_st"}
@@ -88,6 +88,7 @@ class Works:
         self.agent = agent
         self.index = index
         self.pipes = pipes
+        self.transfers = Transfers(builder, agent)
         self.ref = ref
         self.domain: DomainLoop | None = None
         self.loop: Loop | None = None  # where its first value and its step are numbers
@@ -128,7 +129,10 @@ class Works:
             return
         idle = elected(self.kernel, work) and work.scope != "warp" and not self.agent.elected
         ref = self.ref(step)
-        if self._joint(work, work_env(self.kernel, node, work)) and self.b.pair(self.agent.cta)[0] != self.agent.cta:
+        if (
+            self.transfers.joint(work, work_env(self.kernel, node, work))
+            and self.b.pair(self.agent.cta)[0] != self.agent.cta
+        ):
             return  # the leader issues for both
         self._brackets(work, node, ref)
         if idle:
@@ -273,7 +277,7 @@ class Works:
         slot, back, count = self._position(ref.resource, instance, self._producer_side(work, ref, write, instance))
         target = self.kernel.resources[field.owner]
         count = min(count, stages(target))
-        parts = self._places(work, access, env)
+        parts = self.transfers.places(work, access, env)
         spread = self._spread(work, access, node, track.exact)
         needs = self._needs(work, access, written, node, track)
         found = []
@@ -356,65 +360,14 @@ class Works:
         dimension, which windows that are not split do not have."""
         return box if of == 1 else (*(box or ((0, e) for e in field.shape)), (part, part + 1))
 
-    def _places(self, work: Work, access: Access, env: Env) -> list[tuple[int, int, int]]:
-        """CTAs whose memory an access touches, and which part of the window."""
-        cta = self.agent.cta
-        if work.op == "tma_load" and access.mode == "write":
-            copy = next((c for c in copies(work) if c.to is access.ref or c.to == access.ref), None)
-            if copy is not None and copy.multicast is not None:
-                return self._shares(copy)
-        if work.op == "peer_store" and access.mode == "write":
-            return [(c, 0, 1) for c in self._peers(work, env)]
-        if self._joint(work, env) and self._kind(access.ref) in ("smem", "tmem"):
-            return [(c, 0, 1) for c in self.b.pair(cta)]
-        return [(cta, 0, 1)]
-
-    def _peers(self, work: Work, env: Env) -> tuple[int, ...]:
-        """CTAs that a `peer_store` writes to."""
-        axis, one = peer_axis(work), one_peer(work, env)
-        along = self.b.along(self.agent.cta, {axis})
-        return tuple(c for c in along if one is None or self.b.coordinates(c)[axis] == one)
-
-    def _joint(self, work: Work, env: Env) -> bool:
-        """Whether the tensor cores of a pair do the work together."""
-        engine = OPS[work.op].engine if work.op is not None else engine_of(self.kernel, work, work.engine or "generic")
-        return engine == "tcgen05" and cta_group(work, env) == 2
-
-    def _shares(self, copy: CopyArg) -> list[tuple[int, int, int]]:
-        assert copy.multicast is not None
-        group = self.b.along(self.agent.cta, {copy.multicast})
-        return [(c, group.index(self.agent.cta), len(group)) for c in group]
-
     def _transfers(self, work: Work, node: Node) -> tuple[tuple[int, int, int, int, int], ...]:
         """Bytes that arrive on full barriers: barrier, slot, stages, back, bytes."""
-        engine = work.engine if work.op is None else OPS[work.op].engine
         ring = self.pipes.ring(work.owner, node.instance)
-        if engine != "tx" or ring is None:
+        if ring is None:
             return ()
-        env = work_env(self.kernel, node, work)
         slot, back, count = self._position(work.owner, node.instance, True)
-        here = self.agent.cta
-        found: dict[int, int] = {}
-        share = self.agent.warps if work.scope == "warp" else 1
-        if work.op == "tma_load":
-            for copy in copies(work):
-                n = window_bytes(self.kernel, copy.to, env) * share
-                places = [(here, 0, 1)] if copy.multicast is None else self._shares(copy)
-                for cta, _, of in places:
-                    target = self.pipes.pair(work.owner, cta)[0]
-                    found[target] = found.get(target, 0) + n // of
-        elif work.op == "peer_store":
-            whole = value_bytes(self.kernel, work, env)
-            for cta in self._peers(work, env):
-                found[cta] = self._own_share(whole)
-        else:
-            found[here] = tx_bytes(self.kernel, work, env, 1) * share
+        found = self.transfers.nbytes(work, work_env(self.kernel, node, work))
         return tuple((ring.full[cta], slot, count, back, n) for cta, n in found.items())
-
-    def _own_share(self, nbytes: int) -> int:
-        """The agent's part of bytes that all threads of the task store."""
-        warps, first = self.agent.instance.num_warps, self.agent.lane
-        return nbytes * (first + self.agent.warps) // warps - nbytes * first // warps
 
     # ---- windows -----------------------------------------------------------------------------------------------
 

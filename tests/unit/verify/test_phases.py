@@ -127,7 +127,7 @@ def test_bounds_that_jump_far_differ_where_one_is_more() -> None:
 
 
 def test_an_exploration_ends_after_so_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of 40,000 and 40,001 trips differ: found if they are run to their ends, and said not to be proven if not."""
+    """Loops of 40,000 and 40,001 trips differ: found if they are run to their ends, else not proven."""
     text = (ROOT / "specs/copy_tma.yaml").read_text()
     bound = 'end: "ceil_div(N, tile_n)"'
     wrong = text.replace(bound, "end: 40000", 1).replace(bound, "end: 40001", 1)
