@@ -22,13 +22,12 @@ def queue_class(
     b: Builder, cls: ResourceClass, coord: TileCoord, names: Mapping[str, str], skipping: Walk | None
 ) -> Statement:
     """The queue's class. `names` says how methods read the kernel's names, `skipping` which task skips tiles."""
-    rank = len(coord.axes)
     count = "nth" if coord.serpentine else coord.var
     common: dict[str, object] = {
         "name": cls.name,
         "doc": cls.doc,
         "axes": ", ".join(coord.axes),
-        "rank": rank,
+        "coordinates": ", ".join([*coord.axes, *["Int32(0)"] * (3 - len(coord.axes))]),  # TS has three
         "skip": None if left_out(b) else _skip(coord, names, skipping),
     }
     if coord.fetched:
@@ -36,19 +35,28 @@ def queue_class(
             refuse("tiles of a tile query that are skipped whole, in TS", b.kernel.resources[cls.owner].span)
         queue = queue_of(b)
         assert queue is not None
-        values = {
+        tile = renamed(coord.call or coord.var, {n: t for n, t in names.items() if n != coord.var})
+        values: dict[str, object] = {
             "number": coord.var,
-            "coord": renamed(coord.call or coord.var, {n: t for n, t in names.items() if n != coord.var}),
+            "coord": tile,
+            "coord_held": f"{HELD}." in tile,
             "first": f"{HELD}.cluster",
             "response": f"{HELD}.{response(b, queue)}",
         }
         next_tile(b)
         return Statement("ts/queue_clc", common | values, cls.note)
     common["left_out"] = _left_out(coord, count, names, skipping) if left_out(b) else None
+    step = "1" if coord.serpentine else "held.clusters"
+    first, following = "Int32(0)" if coord.serpentine else "held.cluster", f"self.{count} + {step}"
+    if left_out(b):
+        first, following = f"self.from_here({first})", f"self.from_here({following})"
     values = {
         "count": count,
-        "first": "Int32(0)" if coord.serpentine else "held.cluster",
-        "step": "1" if coord.serpentine else "held.clusters",
+        "first": first,
+        "first_held": not coord.serpentine,
+        "following": following,
+        "step": step,
+        "step_held": not coord.serpentine,
         "end": "held.rounds" if coord.serpentine else "held.cluster_tiles",
         "coord": renamed(coord.call or count, {**names, count: f"self.{count}"}),
     }
