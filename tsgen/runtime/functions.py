@@ -6,6 +6,7 @@ A function takes the arrays' library and evaluated arguments: arrays, numbers, w
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
@@ -24,6 +25,25 @@ F = TypeVar("F", bound=Function)
 
 FUNCTIONS: dict[str, Function] = {}
 RANDOM: dict[str, Function] = {}  # in `inputs` only; these also take the source of randomness
+BINARY: dict[str, Function] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "&": operator.and_,
+    "|": operator.or_,
+}
+COMPARE: dict[str, Function] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 def _function(f: F) -> F:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from random import Random
@@ -27,27 +26,7 @@ from tsgen.model.expr import (
 )
 from tsgen.runtime.arrays import Array, Arrays
 from tsgen.runtime.errors import CannotRun
-from tsgen.runtime.functions import FUNCTIONS, RANDOM, Value
-
-_BINARY: dict[str, Callable[..., Value]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "&": operator.and_,
-    "|": operator.or_,
-}
-_COMPARE: dict[str, Callable[..., Value]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
+from tsgen.runtime.functions import BINARY, COMPARE, FUNCTIONS, RANDOM, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +57,10 @@ class Evaluator:
             case Unary():
                 return self._unary(e.op, self._value(e.operand))
             case Binary():
-                return _BINARY[e.op](self._value(e.left), self._value(e.right))
+                return BINARY[e.op](self._value(e.left), self._value(e.right))
             case Compare():
                 vs = [self._value(o) for o in e.operands]
-                parts = [_COMPARE[op](a, b) for op, a, b in zip(e.ops, vs, vs[1:], strict=False)]
+                parts = [COMPARE[op](a, b) for op, a, b in zip(e.ops, vs, vs[1:], strict=False)]
                 return reduce(self._and, parts)
             case BoolOp():
                 return reduce(self._and if e.op == "and" else self._or, (self._value(v) for v in e.values))
@@ -101,16 +80,16 @@ class Evaluator:
     def _unary(self, op: str, v: Value) -> Value:
         if op == "not":
             return self.xp.equal(v, 0) if self.xp.is_array(v) else not v
-        return _BINARY["-"](0, v) if op == "-" else v
+        return BINARY["-"](0, v) if op == "-" else v
 
     def _and(self, a: Value, b: Value) -> Value:
         if self.xp.is_array(a) or self.xp.is_array(b):
-            return _BINARY["&"](a, b)
+            return BINARY["&"](a, b)
         return bool(a) and bool(b)
 
     def _or(self, a: Value, b: Value) -> Value:
         if self.xp.is_array(a) or self.xp.is_array(b):
-            return _BINARY["|"](a, b)
+            return BINARY["|"](a, b)
         return bool(a) or bool(b)
 
     def _call(self, e: Call) -> Value:

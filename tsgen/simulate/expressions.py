@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -23,27 +22,9 @@ from tsgen.model.expr import (
     text,
 )
 from tsgen.runtime.errors import CannotRun
-from tsgen.runtime.functions import FUNCTIONS
+from tsgen.runtime.functions import BINARY, COMPARE, FUNCTIONS
 from tsgen.simulate.memory import ARRAYS, Array
 from tsgen.simulate.windows import Value
-
-_BINARY: dict[str, Callable[..., Value]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-}
-_COMPARE: dict[str, Callable[..., Value]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 class Data(Protocol):
@@ -96,7 +77,7 @@ def evaluate(e: Expr, names: Mapping[str, Value], data: Data) -> Value:
             vs = [evaluate(o, names, data) for o in e.operands]
             found: Value = True
             for op, a, b in zip(e.ops, vs, vs[1:], strict=False):
-                found = _and(found, _COMPARE[op](a, b))
+                found = _and(found, COMPARE[op](a, b))
             return found
         case BoolOp():
             return _bool(e, names, data)
@@ -114,7 +95,7 @@ def _divided(op: str, a: Value, b: Value) -> Value:
         if op == "/" and isinstance(a, float | np.ndarray):
             return np.float32(1.0) * a / np.float32(0.0)
         raise CannotRun("division by zero in an expression of the spec")
-    return _BINARY[op](a, b)
+    return BINARY[op](a, b)
 
 
 def single(v: Value) -> Value:
