@@ -11,6 +11,7 @@ from tsgen.model.kernel import Kernel, Pipeline, Resource
 from tsgen.model.pipelines import PIPELINES
 
 ACQUIRE, COMMIT, WAIT, RELEASE = range(4)  # of interleave_stride
+ROLES = {"acquire": ACQUIRE, "commit": COMMIT, "wait": WAIT, "release": RELEASE}
 CLC_BYTES = 16
 
 

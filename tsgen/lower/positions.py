@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
+from tsgen.derive.arrivals import ROLES
 from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.instances import once_for_each
@@ -37,7 +37,6 @@ from tsgen.model.steps import (
 Side = Literal["producer", "consumer"]
 OPEN = {"producer": "acquire", "consumer": "wait"}
 CLOSE = {"producer": "commit", "consumer": "release"}
-ROLE = {"acquire": ACQUIRE, "commit": COMMIT, "wait": WAIT, "release": RELEASE}
 _TRIES = {"try_acquire": "acquire", "try_wait": "wait"}
 _COLLAPSED = {"merge": "consumer", "fork": "producer", "fused_merge": "consumer"}  # the side whose close is the group's
 
@@ -93,7 +92,7 @@ def _owner(s: TaskState, target: str, side: Side) -> str:
 def _start(s: TaskState, owner: str, at: str, side: Side) -> str:
     p = ring_config(s.builder, owner)
     stages = py(p.stages, Scope(s.builder.kernel.env, s.builder.constants))
-    lane = _lane(s, p, p.interleave_stride[ROLE[at]])
+    lane = _lane(s, p, p.interleave_stride[ROLES[at]])
     if lane is None:
         return f"pipeline.make_pipeline_state(pipeline.PipelineUserType.{side.capitalize()}, {stages})"
     return f"pipeline.PipelineState({stages}, Int32(0), Int32({lane}), Int32({int(side == 'producer')}))"
@@ -122,7 +121,7 @@ def _lane(s: TaskState, p: Pipeline, stride: int) -> str | None:
 
 def advance(s: TaskState, target: str, method: str) -> str:
     """What a step's state advances by, as the argument of advance()."""
-    stride = ring_config(s.builder, target).interleave_stride[ROLE[method]]
+    stride = ring_config(s.builder, target).interleave_stride[ROLES[method]]
     return "" if stride == 1 else str(stride)
 
 
@@ -162,7 +161,7 @@ def _alternates(s: TaskState, owner: str, side: Side) -> bool:
     if shared is not None:
         return is_simple(s, shared.name, side)
     p = ring_config(b, owner)
-    if p.interleave_stride[ROLE[OPEN[side]]] != p.interleave_stride[ROLE[CLOSE[side]]]:
+    if p.interleave_stride[ROLES[OPEN[side]]] != p.interleave_stride[ROLES[CLOSE[side]]]:
         return False
     moving = [c for c in calls(steps) if _moves(c)]
     if side == "consumer" and any(c.method == "skip" and c.target in _names(b, owner) for c in moving):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
+from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, ROLES, WAIT
 from tsgen.derive.unfold import Node
 from tsgen.derive.uses import peer_axis
 from tsgen.model.kernel import Pipeline, Resource
@@ -19,7 +19,6 @@ from tsgen.simulate.windows import whole_number
 if TYPE_CHECKING:
     from tsgen.simulate.warp import Site, Warp
 
-_ROLES = {"acquire": ACQUIRE, "commit": COMMIT, "wait": WAIT, "release": RELEASE}
 Key = tuple[str, int]
 
 
@@ -33,7 +32,7 @@ class Positions:
         for node in _pipeline_calls(warp.program):
             assert isinstance(node.step, CallStep)
             resource = warp.kernel.resources.get(node.step.target)
-            role = _ROLES.get(node.step.method)
+            role = ROLES.get(node.step.method)
             if resource is not None and resource.pipeline is not None and role is not None and warp.warps > 1:
                 self.lanes |= resource.pipeline.interleave_stride[role] == warp.warps
         self.start = 0  # of the domain loop: the lane of a task whose siblings take the others
@@ -92,7 +91,7 @@ def step(w: Warp, node: Node, site: Site) -> Iterator[Signal | None]:
     pipeline = ring.resource.pipeline
     assert pipeline is not None
     method = call.method.removeprefix("try_")
-    role = _ROLES[method]
+    role = ROLES[method]
     position = w.positions.of(keys[0])[role]
     if not _silenced(w, ring.resource, pipeline, method):
         stage, phase = position % ring.stages, position // ring.stages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
+from tsgen.derive.arrivals import ROLES
 from tsgen.derive.memory import instances
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import root
@@ -193,7 +193,7 @@ class Builder:
         resource = self.kernel.resources.get(node.step.target)
         if resource is None or resource.pipeline is None or node.step.kind != "pipeline":
             return False
-        role = {"acquire": ACQUIRE, "commit": COMMIT, "wait": WAIT, "release": RELEASE}.get(node.step.method)
+        role = ROLES.get(node.step.method)
         return role is not None and warps > 1 and resource.pipeline.interleave_stride[role] == warps
 
     def _by_warp(self, node: Node, differs: bool = False) -> bool:

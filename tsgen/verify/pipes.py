@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
+from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, ROLES, WAIT
 from tsgen.derive.unfold import Node
 from tsgen.derive.uses import peer_axis
 from tsgen.model.kernel import Group, Pipeline, Resource
@@ -28,8 +28,6 @@ from tsgen.verify.machine import (
     Ring,
 )
 from tsgen.verify.machine import WAIT as WAIT_OP
-
-_ROLES = {"acquire": ACQUIRE, "commit": COMMIT, "wait": WAIT, "release": RELEASE}
 
 
 class Pipes:
@@ -113,7 +111,7 @@ class Pipes:
         ring = self.ring(names[0], node.instance)
         assert ring is not None and resource.pipeline is not None
         method = step.method.removeprefix("try_")
-        role = _ROLES.get(method)
+        role = ROLES.get(method)
         if role is None:
             return
         slots = tuple(self.slot(n, node.instance) + role for n in names)

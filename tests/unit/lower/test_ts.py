@@ -160,3 +160,17 @@ def test_registers_at_launch_are_told_where_ts_does_not_find_them(tmp_path: Path
     told = re.compile(r"task\.default_num_registers = (\d+)")
     assert told.findall(ts(tmp_path, "specs/rmsnorm.yaml")) == ["64"]
     assert told.findall(ts(tmp_path, "specs/rmsnorm.yaml", variant="n65536")) == []
+
+
+def test_a_lane_of_several_warps_is_computed_from_the_warp(tmp_path: Path) -> None:
+    """TS starts all tasks of a ring in the lane of the last: kernels of two waited for ever."""
+    text = ts(tmp_path, "specs/interleave_domain.yaml")
+    assert "store_lane = cute.arch.warp_idx() // 4" in text and text.count("lane=lambda: store_lane") == 2
+    assert "class LaneTask(Task)" in text and "LaneTask" not in ts(
+        tmp_path, "specs/interleave_warp.yaml", variant="lanes"
+    )
+
+
+def test_lanes_out_of_order_are_refused_in_ts(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "specs/interleave_domain.yaml", ("start: w, end", "start: 1 - w, end"))
+    assert "lanes of `store` that are not its instances, one after another, in TS" in said

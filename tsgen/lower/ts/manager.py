@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 
 from tsgen.lower.context import Builder
+from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import texts
 from tsgen.lower.program import Statement
 from tsgen.lower.queue import TileCoord, queue_of
 from tsgen.lower.ts.graph import TaskUse, dependencies
+from tsgen.lower.ts.lanes import lane_of
 from tsgen.lower.ts.program import HELD, Method, Step, WorkCall, base, every, line, owners
 from tsgen.lower.ts.queue import queue_class
 from tsgen.lower.ts.rename import renamed, words
@@ -42,17 +44,19 @@ def manager_function(
     uses = [TaskUse(_of_members(b.kernel, f.uses), _order(f.walk)) for f in finished]
     barriers = set(_PDL) | {c.owner for c in classes.made.values() if c.barrier}
     upstream = dependencies(b, uses, barriers)
-    schedules, tasks = _tasks(b, classes, finished, uses)
+    lanes = _lanes(b, classes)
+    schedules, tasks = _tasks(b, classes, finished, uses, {n: variable for n, (variable, _) in lanes.items()})
     values = {
         "name": b.names.new(f"{b.kernel.name}_manager"),
         "kernel": b.kernel.name,
-        "parts": [*_instances(b, walks, classes), *schedules],
+        "parts": [*(line(f"{v} = {t}") for v, t in lanes.values()), *_instances(b, walks, classes), *schedules],
         "tasks": tasks,
         "launch_registers": _launch_registers(b),
         "graph": [(classes.variable(d), [classes.variable(x) for x in ups]) for d, ups in upstream.items()],
     }
     held = {n: f"{HELD}.{n}" for n in kernel_names}
-    functions = [*_classes(b, classes, coord, held, walks), Statement("ts/manager", values)]
+    own = [Statement("ts/lane_task", {})] if lanes else []
+    functions = [*_classes(b, classes, coord, held, walks), *own, Statement("ts/manager", values)]
     for i, statement in enumerate(functions):
         b.functions[f"ts {i}"] = statement
     read = dict.fromkeys(m for s in functions for t in texts(s) for m in _HELD.findall(t))
@@ -77,8 +81,14 @@ def _of_members(kernel: Kernel, uses: dict[str, set[str]]) -> dict[str, set[str]
     return out
 
 
+def _lanes(b: Builder, classes: Classes) -> dict[str, tuple[str, str]]:
+    """The tasks that are lanes of their rings: a variable, and the lane of the warp at hand."""
+    found = {t.name: lane_of(b, t) for t in b.kernel.tasks}
+    return {n: (classes.namer.new(f"{n}_lane"), text) for n, text in found.items() if text is not None}
+
+
 def _tasks(
-    b: Builder, classes: Classes, finished: list[Finish], uses: list[TaskUse]
+    b: Builder, classes: Classes, finished: list[Finish], uses: list[TaskUse], lanes: dict[str, str]
 ) -> tuple[list[Statement], list[Statement]]:
     """The schedule functions and the tasks, padding included."""
     schedules, tasks = [], []
@@ -98,7 +108,10 @@ def _tasks(
         schedules.append(Statement("ts/schedule", {"name": name, "resources": params}, note, body))
         src, dst = ([classes.variable(r) for r in rs] for rs in (u.src(), u.dst()))
         call = f"{name}({', '.join(passed)})"
-        tasks += task_statements(b, task, f.walk.instance, src, dst, call, label, classes.tasks.get(label))
+        own, lane = classes.tasks.get(label), lanes.get(task.name)
+        if own is not None and lane is not None:
+            refuse(f"lanes of `{task.name}` in a loop whose end depends on the tile, in TS", task.span)
+        tasks += task_statements(b, task, f.walk.instance, src, dst, call, label, own, lane)
     queue = queue_of(b)
     padding, more = padding_task(b, classes.variable(queue.name) if queue is not None else None)
     return [*schedules, *([padding] if padding is not None else [])], [*tasks, *more]

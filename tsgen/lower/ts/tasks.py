@@ -56,8 +56,12 @@ def task_statements(
     schedule: str,
     label: str,
     cls: str | None,
+    lane: str | None,
 ) -> list[Statement]:
-    """The Task(...) of a task's instances, in each CTA of a cluster that performs it if not all do."""
+    """The Task(...) of a task's instances, in each CTA of a cluster that performs it if not all do.
+
+    `lane` is the variable that holds the lane of the warp at hand.
+    """
     instances = list(task.instances) if instance is None else [instance]
     registers = {i.num_registers for i in instances}
     if len(registers) > 1:
@@ -76,6 +80,7 @@ def task_statements(
             schedule,
             cls,
             cta,
+            lane,
         )
         for cta in ctas or (None,)
     ]
@@ -124,10 +129,12 @@ def _task(
     schedule: str,
     cls: str | None = None,
     cta: int | None = None,
+    lane: str | None = None,
 ) -> Statement:
     """`cls` is the task's own class; None for TS's. `cta`: the only one of a cluster that runs it."""
     args = [
         *(["held=lambda: held"] if cls is not None else []),
+        *([f"lane=lambda: {lane}"] if lane is not None else []),
         f'name="{label}"',
         f"src_resources=[{', '.join(src)}]",
         f"dst_resources=[{', '.join(dst)}]",
@@ -137,7 +144,7 @@ def _task(
         *([f"run_only_on_cta_id={cta}"] if cta is not None else []),
         f"schedule={schedule}",
     ]
-    return Statement("ts/task", {"cls": cls or "Task", "args": args})
+    return Statement("ts/task", {"cls": cls or ("Task" if lane is None else "LaneTask"), "args": args})
 
 
 def padding_task(b: Builder, queue: str | None) -> tuple[Statement | None, list[Statement]]:
