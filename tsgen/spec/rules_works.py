@@ -160,13 +160,14 @@ def body_syntax(reason: str, span: Span, what: str = "the body") -> Finding:
 
 
 @error("TS215", "body-synchronises")
-def body_synchronises(name: str, instead: str, span: Span) -> Finding:
+def body_synchronises(name: str, instead: str, span: Span, what: str = "synchronises") -> Finding:
     """A body synchronises behind the schedule's back.
 
     The proof covers what the schedule says. Barriers, waits for asynchronous copies and grid dependencies inside a body
-    are invisible to it, so they are refused; schedule them as steps.
+    are invisible to it, so they are refused; schedule them as steps. What looks names up while it runs (`getattr`,
+    `eval`) could hide one, and is refused, too.
     """
-    return Finding(f"the body synchronises: `{name}`", span, help=instead)
+    return Finding(f"the body {what}: `{name}`", span, help=instead)
 
 
 @error("TS216", "body-name")
@@ -186,6 +187,21 @@ def body_returns(reason: str, span: Span, help: str) -> Finding:
     Names in `returns` are assigned in the body; there is no `return` statement.
     """
     return Finding(reason, span, help=help)
+
+
+@error("TS249", "body-writes")
+def body_writes(name: str, work: str, role: str, span: Span, role_span: Span) -> Finding:
+    """A body writes a field that it is taken to read.
+
+    The own fields of a consumer, and what `reads` names, count as read: other tasks may read them at the same time. Name
+    in `writes` what a body writes, or make the work a producer.
+    """
+    return Finding(
+        f"the body writes `{name}`, which `{work}` only reads",
+        span,
+        help=f"bind it by `writes: {{{name}: ...}}`, or write into a copy",
+        related=(Related(f"`{work}` is a {role}", role_span),),
+    )
 
 
 @error("TS218", "box-shape")

@@ -149,6 +149,15 @@ WORKS = (
         "cute.arch.lane_idx(); keep = (mode[i] & 1) != 0",
     ),
     Edit(
+        "TS249",
+        "copy_cond",
+        "keep = (mode[i] & 1) != 0",
+        "mode[i] = 0; keep = (mode[i] & 1) != 0",
+        "mode[i]",
+        "the body writes `mode`, which `bits` only reads",
+        "seen = mode[i]; keep = (seen & 1) != 0",
+    ),
+    Edit(
         "TS216",
         "copy_cond",
         "keep = (mode[i] & 1) != 0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Iterator
 
 from tsgen.diagnostics import Span
 from tsgen.model.kernel import SAME, Work
@@ -35,6 +36,11 @@ SYNCHRONISES: tuple[tuple[str, str], ...] = (  # names of the DSL, instructions 
 )
 _FORBIDDEN = [(re.compile(p), instead) for p, instead in SYNCHRONISES]
 _KNOWN = frozenset(dir(builtins))
+_LOOKS_UP = frozenset("getattr setattr delattr eval exec compile globals locals vars __import__ breakpoint".split())
+_VIEWS = re.compile(
+    r"partition_\w+|retile|local_(tile|partition)|\w+_divide|make_tensor|recast_\w+|domain_offset|group_modes|coalesce|composition|slice_"
+)
+_COPIES = frozenset("copy autovec_copy basic_copy basic_copy_if copy_atom_call".split())
 
 
 def check_body(ctx: Context, owner: Head | TensorHead, work: Work, node: ScalarNode, scope: Scope) -> None:
@@ -43,14 +49,19 @@ def check_body(ctx: Context, owner: Head | TensorHead, work: Work, node: ScalarN
     if tree is None:
         return
     place = _Places(node)
+    parts: set[ast.AST] = set()  # of strings that are looked at as one
     for found in ast.walk(tree):
-        _synchronisation(ctx, found, place)
+        if found not in parts:
+            _synchronisation(ctx, found, place)
+        if isinstance(found, ast.BinOp | ast.JoinedStr):
+            parts.update(n for n in ast.walk(found) if _text(n) is not None)
         if isinstance(found, ast.Return):
             help = "assign the names in `returns` instead"
             ctx.add(rules.body_returns("a body has no `return`", place(found), help))
         if isinstance(found, ast.Import | ast.ImportFrom):
             ctx.add(rules.body_name("import", None, place(found)))
     _names(ctx, owner, work, tree, place)
+    _writes(ctx, work, tree, place)
     assigned = _assigned(tree)
     for name in work.returns:
         if name not in assigned:
@@ -100,16 +111,75 @@ def _synchronisation(ctx: Context, n: ast.AST, place: _Places) -> None:
     if isinstance(n, ast.Attribute | ast.Name):
         full = ast.unparse(n)
         last = full.rsplit(".", 1)[-1]
+        if full in _LOOKS_UP or (last.startswith("__") and last.endswith("__")):
+            ctx.add(rules.body_synchronises(full, "write out what it stands for", place(n), "may synchronise unseen"))
+            return
         for pattern, instead in _FORBIDDEN:
             if pattern.fullmatch(full) or pattern.fullmatch(last):
                 ctx.add(rules.body_synchronises(full, instead, place(n)))
                 return
-    elif isinstance(n, ast.Constant) and isinstance(n.value, str):
+    elif (text := _text(n)) is not None:
         for pattern, instead in _FORBIDDEN:
-            match = pattern.search(n.value)
+            match = pattern.search(text)
             if match and "." in match.group():
                 ctx.add(rules.body_synchronises(match.group(), instead, place(n)))
                 return
+
+
+def _text(n: ast.AST) -> str | None:
+    """The literal parts of a string that is put together, in a row."""
+    if isinstance(n, ast.Constant) and isinstance(n.value, str):
+        return n.value
+    if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Add):
+        left, right = _text(n.left), _text(n.right)
+        return None if left is None and right is None else (left or "") + (right or "")
+    if isinstance(n, ast.JoinedStr):
+        return "".join(_text(v) or "" for v in n.values)
+    return None
+
+
+def _writes(ctx: Context, work: Work, tree: ast.Module, place: _Places) -> None:
+    """Nothing is written that the proof takes for read."""
+    read = {n for n in work.reads if n not in work.writes and n not in work.takes}
+    views = {n: n for n in read}  # a name -> the field that it is a view of
+    for n in ast.walk(tree):
+        if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name):
+            source = _viewed(n.value, views)
+            if source is not None:
+                views.setdefault(n.targets[0].id, source)
+    for target in _written(tree):
+        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+            field = target.id if target.id in read else None  # another name is only bound
+        else:
+            field = _viewed(target, views)
+        if field is not None:
+            ctx.add(rules.body_writes(field, work.name, work.role, place(target), work.spans.get("role", work.span)))
+
+
+def _viewed(e: ast.expr, views: dict[str, str]) -> str | None:
+    """The field that an expression is a view of."""
+    if isinstance(e, ast.Name):
+        return views.get(e.id)
+    if isinstance(e, ast.Subscript | ast.Attribute):
+        return _viewed(e.value, views)
+    if isinstance(e, ast.Call) and e.args and _VIEWS.fullmatch(ast.unparse(e.func).rsplit(".", 1)[-1]):
+        return _viewed(e.args[0], views)
+    return None
+
+
+def _written(tree: ast.Module) -> Iterator[ast.expr]:
+    """What a body assigns, stores into or copies to."""
+    for n in ast.walk(tree):
+        if isinstance(n, ast.Name | ast.Subscript) and isinstance(n.ctx, ast.Store):
+            yield n
+        elif isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute):
+            if n.func.attr in ("store", "fill"):
+                yield n.func.value
+            elif n.func.attr in _COPIES:
+                yield from (k.value for k in n.keywords if k.arg == "dst")
+                yield from n.args[1:][-1:]
+            elif n.func.attr == "gemm":
+                yield from n.args[1:2]
 
 
 def _assigned(tree: ast.Module) -> set[str]:
