@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tsgen.derive.arrivals import arrivals, peers, transaction_bytes
+from tsgen.derive.lanes import lanes
 from tsgen.derive.memory import allocated_columns, smem_map, swizzles, tmem_map
 from tsgen.derive.model import Arrivals, Derived, NamedBarrier, SmemBlock, TmemBlock
 from tsgen.derive.uses import Uses, uses
@@ -36,6 +37,7 @@ def derive(kernel: Kernel, facts: Uses | None = None) -> Derived:
         src={t.name: tuple(u.src.get(t.name, ())) for t in kernel.tasks},
         dst={t.name: tuple(u.dst.get(t.name, ())) for t in kernel.tasks},
         peers={r.name: peers(kernel, u, r) for r in pipelined},
+        lanes=lanes(kernel, u),
         pairs=frozenset(u.pair),
         tmem=columns,
         tmem_columns=allocated_columns(width),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
 
 Signal = Literal["thread", "warp", "arm", "umma"]
@@ -56,6 +57,30 @@ class NamedBarrier:
     threads: int
 
 
+class At(NamedTuple):
+    """A step: its text and its place."""
+
+    text: str
+    span: Span
+
+
+class Clash(NamedTuple):
+    """Two steps by which lanes of a warp touch the same elements of a field, without a place in between to meet."""
+
+    step: At
+    other: At
+    field: str
+
+
+@frozen
+class Lanes:
+    """What orders the lanes of a warp: steps and blocks (by task and place) before which they meet, and the field on
+    account of which; and the steps that no meeting can order."""
+
+    meetings: Mapping[tuple[str, Span], str]
+    clashes: tuple[Clash, ...] = ()
+
+
 @frozen
 class Derived:
     arrivals: Mapping[str, Arrivals]  # by pipelined resource
@@ -70,6 +95,7 @@ class Derived:
     src: Mapping[str, tuple[str, ...]]  # task -> resources it consumes
     dst: Mapping[str, tuple[str, ...]]
     peers: Mapping[str, int]  # by pipelined resource: CTAs a release arrives at (multicast), 1 = own only
+    lanes: Lanes
     pairs: frozenset[str] = frozenset()  # resources that MMAs of two CTAs write or read
     tmem: tuple[TmemBlock, ...] = ()
     tmem_columns: int = 0  # allocated: a power of two from 32

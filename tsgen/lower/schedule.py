@@ -61,7 +61,7 @@ def lower_steps(s: TaskState, tree: tuple[Step, ...], tile: TileValues) -> list[
         if isinstance(x, CallStep):
             out += steps.lower_call(s, x)
         else:
-            out += _block(s, x, tile)
+            out += [*steps.meeting(s, x), *_block(s, x, tile)]
     return out
 
 
@@ -73,6 +73,8 @@ def _sliced(s: TaskState, c: CallStep, following: Step | None) -> bool:
     b = s.builder
     w = b.kernel.work(c.target, c.method) if c.kind == "work" else None
     if w is None or w.op != "map" or not isinstance(following, StaticFor) or not maps.is_column_wise(s, w):
+        return False
+    if (s.task.name, c.span) in b.derived.lanes.meetings:
         return False
     touching = [x for x in calls(following.body) if maps.touches(s, w, x)]
     if len(touching) != 1 or any(not isinstance(x, CallStep) for x in following.body):

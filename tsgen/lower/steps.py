@@ -18,7 +18,7 @@ from tsgen.lower.rings import ring
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Placed, text
 from tsgen.model.ops import stray_transposes
-from tsgen.model.steps import CallStep
+from tsgen.model.steps import CallStep, Step
 
 
 def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
@@ -35,7 +35,13 @@ def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
         case "completion":
             return [_completion(s, c)]
         case "work":
-            return [*_deferred(s, c), *_work(s, c)]
+            return [*_deferred(s, c), *meeting(s, c), *_work(s, c)]
+
+
+def meeting(s: TaskState, x: Step) -> list[Statement]:
+    """The warp sync in front of a step or block that touches what other lanes of the warp have touched before."""
+    field = s.builder.derived.lanes.meetings.get((s.task.name, x.span))
+    return [] if field is None else [Statement("ops/sync_warp", {"field": field})]
 
 
 def _deferred(s: TaskState, c: CallStep) -> list[Statement]:

@@ -193,8 +193,8 @@ def body_returns(reason: str, span: Span, help: str) -> Finding:
 def body_writes(name: str, work: str, role: str, span: Span, role_span: Span) -> Finding:
     """A body writes a field that it is taken to read.
 
-    The own fields of a consumer, and what `reads` names, count as read: other tasks may read them at the same time. Name
-    in `writes` what a body writes, or make the work a producer.
+    The own fields of a consumer, and what `reads` names, count as read: other tasks may read them at the same time.
+    Name in `writes` what a body writes, or make the work a producer.
     """
     return Finding(
         f"the body writes `{name}`, which `{work}` only reads",

@@ -7,6 +7,7 @@ from itertools import combinations
 from tsgen.derive.arrivals import ROLES
 from tsgen.derive.memory import instances
 from tsgen.derive.model import Derived
+from tsgen.derive.spread import APART, BY_THREAD, by_thread, divergent, elected, spread_of, writes_bytes
 from tsgen.derive.storage import root
 from tsgen.derive.unfold import Node, calls, constant, work_env
 from tsgen.derive.uses import Uses, cluster_size
@@ -16,7 +17,6 @@ from tsgen.model.ops import Access
 from tsgen.model.steps import CallStep, DomainLoop, TileLoop, When
 from tsgen.verify.machine import Agent, BarrierInfo, Ring, System
 from tsgen.verify.regions import Layout, box_of, is_exact
-from tsgen.verify.spread import APART, BY_THREAD, by_thread, divergent, elected, spread_of, writes_bytes
 from tsgen.verify.symbols import Symbols
 from tsgen.verify.windows import TensorWindow, meet, tensor_accesses
 

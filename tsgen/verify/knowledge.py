@@ -10,9 +10,9 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
+from tsgen.derive.spread import OWN
 from tsgen.verify.machine import System
 from tsgen.verify.shape import Shapes
-from tsgen.verify.spread import OWN
 from tsgen.verify.state import ALWAYS, GRID, Record, State, Wait
 from tsgen.verify.touch import siblings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
+from tsgen.derive.spread import role_only
 from tsgen.derive.storage import bits
 from tsgen.derive.unfold import Env, calls, constant, work_env
 from tsgen.derive.uses import Uses
@@ -13,7 +14,6 @@ from tsgen.model.expr import Full, Index, Ref, Slice, text
 from tsgen.model.kernel import Kernel, Pipeline, Resource
 from tsgen.model.pipelines import PIPELINES
 from tsgen.model.steps import CallStep
-from tsgen.verify.spread import role_only
 
 
 @check("TS320", "byte-count")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tsgen.derive.model import Derived
+from tsgen.derive.spread import BY_THREAD, elected, written_out
 from tsgen.derive.storage import find_field
 from tsgen.derive.unfold import Env, Node, constant, work_env
 from tsgen.derive.uses import Uses
@@ -17,7 +18,6 @@ from tsgen.model.ops import Access
 from tsgen.model.steps import CallStep, DomainLoop, Guard, When
 from tsgen.spec.rules_parts import window_range
 from tsgen.verify.courses import Loop
-from tsgen.verify.spread import BY_THREAD, elected, written_out
 
 WARP = 32  # threads
 _MOST, _FEW = 512, 16  # iterations that are looked at, from both ends; where each thread is, too

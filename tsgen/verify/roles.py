@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tsgen.derive.model import Derived
+from tsgen.derive.spread import role_only
 from tsgen.derive.uses import Uses, cluster_size
 from tsgen.diagnostics import Finding, Related, check
 from tsgen.model.kernel import Kernel, Task
 from tsgen.model.methods import QUEUE_STEPS
 from tsgen.model.pipelines import PIPELINES
 from tsgen.model.steps import CallStep, DomainLoop, Step, TileLoop, calls, walk
-from tsgen.verify.spread import role_only
 
 _TAKING = ("wait", "get_and_advance_work_tile", "release")
 _ASKING = ("acquire", "fetch_work_tile", "commit")

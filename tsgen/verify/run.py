@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tsgen.derive.spread import OWN
 from tsgen.verify.machine import (
     ACCESS,
     ARM,
@@ -48,7 +49,6 @@ from tsgen.verify.machine import (
     System,
 )
 from tsgen.verify.questions import Questions
-from tsgen.verify.spread import OWN
 from tsgen.verify.state import GRID, Decision, Problem, State, Wait
 from tsgen.verify.touch import access
 from tsgen.verify.works import CONSUME, PRODUCE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tsgen.derive.spread import same_threads
 from tsgen.verify.machine import SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
-from tsgen.verify.spread import same_threads
 from tsgen.verify.state import Problem, Record, State
 from tsgen.verify.written import unwritten
 from tsgen.verify.written import write as note_write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsgen.derive.spread import engine_of
 from tsgen.derive.storage import window_bytes
 from tsgen.derive.unfold import Env
 from tsgen.derive.uses import cta_group, one_peer, peer_axis, tx_bytes, value_bytes
@@ -9,7 +10,6 @@ from tsgen.model.kernel import CopyArg, Work
 from tsgen.model.ops import OPS, Access, copies
 from tsgen.verify.build import Builder
 from tsgen.verify.machine import Agent
-from tsgen.verify.spread import engine_of
 
 
 class Transfers:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from fractions import Fraction
 from itertools import count
 
+from tsgen.derive.spread import BY_THREAD, role_only
 from tsgen.derive.unfold import UNKNOWN, Env, Node, constant, index_of, work_env
 from tsgen.model.algebra import canonical, rebuild
 from tsgen.model.expr import Binary, Const, Expr, Index, Name, Placed, Ref, children, names, walk
@@ -19,7 +20,6 @@ from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep, DomainLoop, Guard, TileLoop, When
 from tsgen.verify.mentions import of_work
 from tsgen.verify.outcomes import form_of, polys_of, without_quotients
-from tsgen.verify.spread import BY_THREAD, role_only
 from tsgen.verify.symbols import names_of
 from tsgen.verify.values import VAR, Made, Outcome, Values
 

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tsgen.derive.spread import BY_THREAD
 from tsgen.derive.unfold import calls
 from tsgen.derive.uses import Uses
 from tsgen.model.expr import Expr
@@ -19,7 +20,6 @@ from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep
 from tsgen.verify.outcomes import Form
-from tsgen.verify.spread import BY_THREAD
 from tsgen.verify.symbols import Symbols, names_of
 from tsgen.verify.uniform import uniform
 

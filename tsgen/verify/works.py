@@ -11,6 +11,20 @@ from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
+from tsgen.derive.spread import (
+    ANYWHERE,
+    APART,
+    OWN,
+    by_element,
+    by_thread,
+    elected,
+    engine_of,
+    owner_of,
+    role_only,
+    spread_of,
+    with_arguments,
+    written_out,
+)
 from tsgen.derive.storage import root, stages
 from tsgen.derive.unfold import Env, Node, calls, constant, index_of, work_env
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
@@ -43,20 +57,6 @@ from tsgen.verify.machine import (
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.regions import box_of, is_exact, union
 from tsgen.verify.spans import Box
-from tsgen.verify.spread import (
-    ANYWHERE,
-    APART,
-    OWN,
-    by_element,
-    by_thread,
-    elected,
-    engine_of,
-    owner_of,
-    role_only,
-    spread_of,
-    with_arguments,
-    written_out,
-)
 from tsgen.verify.transfers import Transfers
 from tsgen.verify.windows import TensorWindow, moves, window
 

@@ -108,6 +108,8 @@ class Walk:
     def steps(self, tree: Tree) -> list[Item]:
         out: list[Item] = []
         for x in tree:
+            if not isinstance(x, CallStep) and steps.meeting(self.s, x):
+                refuse("a warp sync in front of a block that only some lanes run, in TS", x.span)
             out += self._call(x) if isinstance(x, CallStep) else self._block(x)
         return out
 

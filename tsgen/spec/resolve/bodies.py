@@ -36,11 +36,14 @@ SYNCHRONISES: tuple[tuple[str, str], ...] = (  # names of the DSL, instructions 
 )
 _FORBIDDEN = [(re.compile(p), instead) for p, instead in SYNCHRONISES]
 _KNOWN = frozenset(dir(builtins))
-_LOOKS_UP = frozenset("getattr setattr delattr eval exec compile globals locals vars __import__ breakpoint".split())
-_VIEWS = re.compile(
-    r"partition_\w+|retile|local_(tile|partition)|\w+_divide|make_tensor|recast_\w+|domain_offset|group_modes|coalesce|composition|slice_"
+_LOOKS_UP = frozenset(
+    ("getattr", "setattr", "delattr", "eval", "exec", "compile", "globals", "locals", "vars", "__import__")
 )
-_COPIES = frozenset("copy autovec_copy basic_copy basic_copy_if copy_atom_call".split())
+_VIEWS = re.compile(  # functions of the DSL that give a view of their first argument
+    r"partition_\w+|retile|local_(tile|partition)|\w+_divide|make_tensor|recast_\w+|domain_offset|group_modes|"
+    r"coalesce|composition|slice_"
+)
+_COPIES = frozenset(("copy", "autovec_copy", "basic_copy", "basic_copy_if", "copy_atom_call"))
 
 
 def check_body(ctx: Context, owner: Head | TensorHead, work: Work, node: ScalarNode, scope: Scope) -> None:

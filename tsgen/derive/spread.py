@@ -59,6 +59,8 @@ def spread_of(kernel: Kernel, work: Work, access: Access, node: Node) -> str | N
     ref, engine = access.ref, engine_of(kernel, work, access.engine)
     if engine in ("tcgen05_ld", "tcgen05_st"):
         return None if ref.transposed else "lanes"
+    if work.op is None and not role_only(work) and engine == "generic":
+        return None
     dealt = engine == "generic" or (engine in ("tx", "cp_async") and work.op in OPS and OPS[work.op].issue == "threads")
     order = _order(ref) if dealt else None
     if order is None:
