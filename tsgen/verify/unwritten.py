@@ -31,7 +31,7 @@ def _related(story: Story) -> tuple[Related, ...]:
 
 @error("TS503", "read-of-nothing")
 def read_of_nothing(story: Story) -> Finding:
-    """Memory is read that nobody has written: shared or tensor memory, or the registers of an accumulator.
+    """Memory is read that nobody has written: shared memory, tensor memory or registers.
 
     A stage of a ring is written anew in each turn: what is read of it was written since its `acquire`, by the producer
     or in place, or it is left from the turn before. Where data are meant to stay from turn to turn (ping-pong), the

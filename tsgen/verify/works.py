@@ -32,6 +32,7 @@ from tsgen.model.expr import Call, Const, Expr, Full, IfElse, Placed, Ref, Windo
 from tsgen.model.kernel import Assign, Field, Resource, Work
 from tsgen.model.ops import Access
 from tsgen.model.steps import CallStep, DomainLoop, When
+from tsgen.verify.assigned import doubtful
 from tsgen.verify.build import Builder
 from tsgen.verify.courses import LONGEST, Course, Loop, course
 from tsgen.verify.machine import (
@@ -101,7 +102,9 @@ class Works:
         return name in self.kernel.resources and self.kernel.resources[name].kind == "pdl"
 
     def prepare(self, program: tuple[Node, ...]) -> None:
-        """Finds the register fields that asynchronous engines touch: only they can race with their own task."""
+        """Finds the register fields that asynchronous engines touch, since only they can race with their own task, and
+        those that may be read before they are written."""
+        self.registers |= doubtful(self.kernel, self.b.uses, program)
         for node in calls(program):
             assert isinstance(node.step, CallStep)
             work = self.kernel.work(node.step.target, node.step.method) if node.step.kind == "work" else None

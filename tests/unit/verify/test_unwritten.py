@@ -100,3 +100,39 @@ def test_a_race_is_told_before_what_it_leaves_unwritten(tmp_path: Path) -> None:
     k = kernel(tmp_path, "ping_pong", STAGES, ("        - buf.wait()\n", ""))
     report = verify(k, derive(k))
     assert "TS503" not in {d.code for d in report.diagnostics}
+
+
+REGISTERS = (
+    "  ring:\n    kind: smem\n",
+    "  regs:\n    kind: rmem\n    storage: {a: {dtype: io, shape: [tile_m, tile_n]}}\n"
+    "    work:\n"
+    "      keep: {op: load, from: ring.t, to: a}\n"
+    '      clear: {op: map, set: ["a = 0.0"]}\n'
+    '      more: {op: map, set: ["a = a + 1.0"]}\n'
+    "  ring:\n    kind: smem\n",
+)
+TAKEN = "        - v = ring.read()\n        - y.write(j=j, v=v)\n"
+GUARDED = """        - every: {period: 1, start: START}
+          steps: [regs.more()]
+        - first_iter: {}
+          steps: [regs.keep()]
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
+        ("        - regs.keep()\n", None),
+        ("        - regs.more()\n        - regs.keep()\n", "regs.more()"),
+        ("", "y.write(j=j)"),
+        ("        - regs.clear()\n        - regs.more()\n", None),
+        (GUARDED.replace("START", "1"), None),  # what an earlier iteration wrote
+        (GUARDED.replace("START", "0"), "regs.more()"),
+    ],
+)
+def test_registers_are_written_before_they_are_read(tmp_path: Path, body: str, at: str | None) -> None:
+    value = ("takes: [j, v], value: v", "takes: [j], value: regs.a")
+    found = findings(tmp_path, "copy_tma", (TAKEN, body + "        - y.write(j=j)\n"), value, REGISTERS)
+    assert [d.code for d in found] == (["TS503"] if at else [])
+    if at is not None:
+        assert f"`{at}` of store" in found[0].message and "regs.a`, which nobody has written" in found[0].message
