@@ -148,7 +148,7 @@ class _Merged:
 
     def finding(self, everywhere: int) -> Diagnostic:
         d = self.diagnostic
-        notes = tuple(f"variant {label}: {message}" for message, label in self.others.items())
+        notes = [line for message, label in self.others.items() for line in ("", f"variant {label}: {message}")]
         message = d.message if len(self.labels) == everywhere else f"{d.message} (variant {', '.join(self.labels)})"
         return replace(d, message=message, notes=(*d.notes, *notes))
 

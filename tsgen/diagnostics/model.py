@@ -41,7 +41,7 @@ class Finding:
     span: Span
     help: str | None = None
     related: tuple[Related, ...] = ()
-    notes: tuple[str, ...] = field(default=())  # whole lines of text below the snippet: a timeline, arithmetic
+    notes: tuple[str, ...] = field(default=())  # lines below the snippet: a timeline, arithmetic; "" parts two
 
 
 @frozen

@@ -23,12 +23,28 @@ def deadlock(story: Story) -> Finding:
     task makes a trip more than another, a ring has fewer stages than are held at once, or nobody commits.
     """
     sentences, related, span = story.cycle()
-    help = None
-    if any("expects" in s for s in sentences):
-        help = "leave the count out: it is derived from the tasks that arrive"
-    elif any("bytes" in s for s in sentences):
-        help = "leave `num_bytes` out: it is derived from the copies"
+    help = _count_help(story, sentences) or _zero_help(story)
     return Finding(f"deadlock{_ends(story)}: {', '.join(sentences)}", span, help, tuple(related), story.timeline())
+
+
+def _count_help(story: Story, sentences: list[str]) -> str | None:
+    """What to do about a barrier that waits for more, or other, than what comes."""
+    b, _, _ = story.waits_for(story.chain[0])
+    pipeline = story.system.kernel.resources[story.system.barriers[b].resource].pipeline
+    written = pipeline.spans if pipeline is not None else {}
+    if any("expects" in s for s in sentences) and written.keys() & {"producer_group", "consumer_group"}:
+        return "leave the count out: it is derived from the tasks that arrive"
+    if not any("bytes" in s for s in sentences):
+        return None
+    if written.keys() & {"num_bytes", "num_bytes_per_warp_per_cta"}:
+        return "leave `num_bytes` out: it is derived from the copies"
+    return "every `acquire` announces the bytes of a stage: acquire once, fill the whole stage, then commit"
+
+
+def _zero_help(story: Story) -> str | None:
+    """What to say of a number that is zero, and that perhaps cannot be."""
+    label = story.zero()
+    return None if label is None else f"if {label} is never 0, say so by `launch.assume`"
 
 
 @error("TS401", "wait-too-early")
@@ -153,7 +169,8 @@ def _left_over(story: Story, words: str, steps: list[tuple[int, int]]) -> Findin
     spans = list(places) or [story.system.kernel.span]
     related = tuple(Related(places[span], span) for span in spans[1:4])
     when = story.when()
-    return Finding(f"{when + ', ' if when else ''}{words}", spans[0], None, related, story.timeline())
+    text = f"{when + ', ' if when else ''}{words}"
+    return Finding(text, spans[0], _zero_help(story), related, story.timeline())
 
 
 def _done(verb: str, n: int) -> str:
@@ -190,8 +207,13 @@ def stage_not_held(story: Story) -> Finding:
         ),
     }[p.kind]
     methods = ("acquire", "commit") if p.kind in ("unacquired", "unemptied") else ("wait", "release")
+    last = story.last_step(p.agent, p.data[0], methods) if p.kind in ("unacquired", "unwaited") else None
+    if last is not None and last.method == methods[1] and last.span != step.span:
+        past, verb = {"commit": ("committed", "commit"), "release": ("released", "release")}[methods[1]]
+        side = f"the stage of {name} has been {past} at line {last.span.line}"
+        help = f"{verb} a stage when all is done with it" + (", and once" if step.method == methods[1] else "")
     return Finding(
-        f"`{step.text}` of {story.who(p.agent)}{_ends(story)}: {side}",
+        f"`{step.text}` of {story.task(p.agent)}{_ends(story)}: {side}",
         step.span,
         help,
         story.places(p.agent, p.data[0], methods, step.span) + story.signals(p.agent),

@@ -58,6 +58,9 @@ def _words(story: Story, what: str) -> Finding:
         help = f"put {_ENDS[name]} in between" if same or siblings else f"{_ENDS[name]} before the stage is handed on"
         if siblings and not same:
             help += ", and a `sync` of a named barrier so that the other warps know, too"
+    elif (left := story.in_flight(p.other, other_engine)) is not None:
+        missing = f"`{left}` leaves the last of them under way"
+        help = "wait for more of them before the stage is handed on: a smaller n"
     elif siblings:
         missing = "warps of a task are ordered with each other only by barriers and pipelines"
         help = "put a `sync` of a named barrier in between"

@@ -215,6 +215,15 @@ class Story:
         handed = tuple(Related(text, span) for span, text in found.items() if span not in known)[:PLACES]
         return handed + self.meetings(p.agent, p.other)
 
+    def in_flight(self, a: int, engine: int) -> str | None:
+        """A step by which an agent waits for all but the last groups of an engine, and then hands the memory on."""
+        cells = [c for c in self.problem.data[4:6] if c >= 0]
+        resources = {self.system.fields[self.system.cell_field[c]].resource for c in cells}
+        if not any(self.steps_of(a, r, ("release", "commit")) for r in resources):
+            return None
+        waits = (i for i in self.system.agents[a].code if i[0] == COMPLETE and abs(i[1]) == engine and i[2] > 0)
+        return next((self.step(i[-1]).text for i in waits), None)
+
     def meetings(self, *agents: int) -> tuple[Related, ...]:
         """Steps on the named barriers that the tasks of all these agents take part in, and what their counts were
         written to be."""
@@ -260,6 +269,24 @@ class Story:
                     if info.resource in members and info.method == method:
                         found.append(ins[-1])
         return found
+
+    def last_step(self, a: int, ring: int, methods: tuple[str, ...]) -> StepInfo | None:
+        """The last step with one of those methods that an agent took on a ring."""
+        own = set(self.steps_of(a, self.system.rings[ring].resource, methods))
+        code = self.system.agents[a].code
+        taken = [code[pc][-1] for x, pc, *_ in self._replay() if x == a and code[pc][0] in (WAIT, ARRIVE)]
+        return next((self.step(r) for r in reversed(taken) if r in own), None)
+
+    def zero(self) -> str | None:
+        """A bound of the launch that is zero in what is told, though `launch.assume` could say that it is not."""
+        values = {**self.fixed, **{d.what: v for d, v in self.decisions if d.kind == "value"}}
+        values.update({d.what: low for d, low in self.state.low.items()})
+        queues = set(self.system.tile_unknowns.values())
+        for index, value in values.items():
+            unknown = self.system.symbols.unknowns[index]
+            if value == 0 and index not in queues and not unknown.per_tile and unknown.number is None:
+                return unknown.label
+        return None
 
     def task(self, a: int) -> str:
         """The agent's task, whichever of its warps it is."""
@@ -345,9 +372,8 @@ class Story:
         columns = self._columns()
         last = {entry: i for i, entry in enumerate(log)}  # a step that had to wait is tried again: show the last try
         tried = [entry for i, entry in enumerate(log) if last[entry] == i]
-        rows = [(a, self._entry(a, pc, *where)) for a, pc, *where in tried if a in columns and self._shown(a, pc)][
-            -ROWS:
-        ]
+        shown = [entry for entry in tried if entry[0] in columns and self._shown(*entry[:2])]
+        rows = [(a, self._entry(a, pc, *where)) for a, pc, *where in shown[-ROWS:]]
         if self.problem.kind == "deadlock":
             rows = [row for row in rows if row[0] not in columns or not self._waiting(*row)]
             for a in columns:
@@ -385,7 +411,14 @@ class Story:
         return sorted(list(found.values())[:COLUMNS])
 
     def _shown(self, a: int, pc: int) -> bool:
-        return self.system.agents[a].code[pc][0] in _SHOWN
+        ins = self.system.agents[a].code[pc]
+        if ins[0] not in _SHOWN:
+            return False
+        if self.problem.kind not in ("unbalanced", "uncommitted"):
+            return True
+        about = self.system.rings[self.problem.data[0]].resource  # nothing else is out of balance
+        members = {about, *(g.name for g in self.system.kernel.groups.values() if about in g.members)}
+        return self.step(ins[-1]).resource in members
 
     def _waiting(self, a: int, text: str) -> bool:
         """Whether a row is the step that the agent is stuck at, which stands at the end anyway."""
