@@ -162,7 +162,8 @@ class _Walk:
         self.state |= {t for t in touches if t.engine not in _TOGETHER and t.engine != "tx"}
 
     def clash(self, step: At, other: At, field: Key) -> None:
-        self.clashes.add(Clash(step, other, ".".join(field)))
+        first, last = sorted((step, other), key=lambda at: at.span)
+        self.clashes.add(Clash(last, first, ".".join(field)))
 
     def touches(self, node: Node, step: CallStep, work: Work, loop: DomainLoop | None) -> list[Touch]:
         found = []

@@ -11,7 +11,7 @@ from tsgen.derive.unfold import calls as unfolded
 from tsgen.derive.uses import Uses
 from tsgen.derive.warps import WARPGROUP
 from tsgen.diagnostics import Finding, Related, check
-from tsgen.model.expr import Full, Index, Ref
+from tsgen.model.expr import Full, Index, Placed, Ref
 from tsgen.model.kernel import Kernel, Task, TaskInstance, Work
 from tsgen.model.ops import OPS
 from tsgen.model.steps import CallStep, calls
@@ -121,10 +121,19 @@ def _rows(kernel: Kernel, ref: Ref, node: Node, work: Work) -> int:
     field = find_field(kernel, ref)
     if field is None or kernel.resources[field.owner].kind != "tmem":
         return 0
+    shape = _tile(kernel, ref, node, work)
+    return 0 if shape is None else shape[0]
+
+
+def _tile(kernel: Kernel, ref: Ref, node: Node, work: Work) -> tuple[int, int] | None:
+    """Rows and columns of a window of a field; None if it has not both."""
+    field = find_field(kernel, ref)
+    if field is None:
+        return None
     lengths = window_shape(ref, field.shape, work_env(kernel, node, work))
     window = (*(ref.window or ()), *(Full() for _ in field.shape))
     kept = [n for w, n in zip(window, lengths, strict=False) if not isinstance(w, Index)]
-    return kept[-2] if len(kept) > 1 else 0
+    return (kept[-2], kept[-1]) if len(kept) > 1 else None
 
 
 @check("TS613", "whole-warpgroups")
@@ -156,5 +165,46 @@ def whole_warpgroups(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[F
             )
 
 
+@check("TS615", "mma-tile")
+def mma_tile(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """An MMA's tile is none that the hardware multiplies.
+
+    A WGMMA gives each warpgroup rows in multiples of 64, and columns in multiples of 8. A tcgen05 MMA has 64 or 128
+    rows in each CTA, and columns in multiples of 8 (16 with 128 rows) up to 256.
+    """
+    seen = set()
+    for task, instance in kernel.instances():
+        for node in unfolded(uses.programs[task.name, instance.index]):
+            step = node.step
+            assert isinstance(step, CallStep)
+            work = kernel.work(step.target, step.method)
+            if work is None or work.op not in ("wgmma", "tcgen05_mma"):
+                continue
+            c = work.args["c"]
+            assert isinstance(c, Placed) and isinstance(c.expr, Ref)
+            shape = _tile(kernel, c.expr, node, work)
+            reason = None if shape is None else _no_tile(work.op, *shape, instance.num_warps)
+            if shape is not None and reason is not None and c.span not in seen:
+                seen.add(c.span)
+                yield Finding(
+                    f"`{step.text}` of `{_name(task, instance)}` multiplies a tile of {shape[0]}x{shape[1]}: {reason}",
+                    step.span,
+                    related=(Related("the accumulator", c.span),),
+                )
+
+
+def _no_tile(op: str, rows: int, columns: int, warps: int) -> str | None:
+    """Why the hardware has no such tile."""
+    if op == "wgmma":
+        groups = max(warps // WARPGROUP, 1)
+        if rows % (64 * groups):
+            return f"{groups} warpgroup{'s take' if groups > 1 else ' takes'} a multiple of {64 * groups} rows"
+        return f"{columns} columns are no multiple of 8" if columns % 8 else None
+    if rows not in (64, 128):
+        return "a tcgen05 MMA has 64 or 128 rows in each CTA"
+    step = 8 if rows == 64 else 16
+    return f"columns are a multiple of {step}, up to 256" if columns % step or columns > 256 else None
+
+
 CAUSES = (block_too_large,)  # what no SM can hold is not run
-CHECKS = (warps_overlap, warps_without_task, whole_warpgroups, lanes_out_of_reach)
+CHECKS = (warps_overlap, warps_without_task, whole_warpgroups, lanes_out_of_reach, mma_tile)

@@ -28,12 +28,14 @@ resources:
     storage: {v: {dtype: f32, shape: [n, n]}, w: {dtype: f32, shape: [4, n]}}
     work:
       load: {op: load, from: "x[b, :, :]", to: v}
+      zero: {op: map, set: [w = 0.0]}
       take: {TAKE}
   bar: {kind: barrier}
 graph: {buf: [x, len], y: [buf, len]}
 schedules:
   turn:
     - regs.load()
+    - regs.zero()
     - buf.all(s=0)
     - buf.all(s=1)
     - bar.sync()

@@ -39,7 +39,9 @@ def _finding(d: Diagnostic, r: FileReport, lines: list[str], paint: Painter) -> 
     if r.text:
         yield from snippet(lines, marks, paint, d.severity)
     tail = [("help", d.help)] if d.help else []
-    tail += [("note", text) for text in "\n".join(d.notes).split("\n\n") if text]  # an empty line parts two notes
+    tail += [
+        ("note", text) for text in "\n".join(d.notes).strip("\n").split("\n\n") if text
+    ]  # an empty line parts two notes
     if tail and r.text:
         yield f"{'':{gutter}} {paint('frame', '|')}"
     for kind, text in tail:
