@@ -130,12 +130,13 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
 
 def bound(system: System, agents: list[int]) -> int:
     """Values above the least that are tried where states do not come back: at least `DEEP`, and `enough`; more by all
-    that a condition or a bound counts to, and by what the periods of all guards and windows have in common. What does
-    not come back by then is not proven."""
+    that a condition or a bound counts to, by the iterations after which windows repeat, and by what the periods of all
+    guards and windows have in common. What does not come back by then is not proven."""
     periods = {1, *(system.agents[a].period for a in agents)}
     periods |= {p for a in agents for kind, p, _ in system.agents[a].guards if kind == EVERY}
     together = lcm(*periods)
-    return max(enough(system, agents), DEEP) + literals(system, agents) + (2 * together if len(periods) > 2 else 0)
+    settle = max((system.agents[a].settle for a in agents), default=0)
+    return max(enough(system, agents), DEEP) + literals(system, agents) + settle + (2 * together if together > 1 else 0)
 
 
 def literals(system: System, agents: list[int]) -> int:

@@ -27,7 +27,18 @@ LEAST = (
 
 
 @pytest.mark.parametrize(
-    "first", ["k == 0", "k < 1", "not k > 0", "k % 4 == 0 or k == 0", "k // 3 < 1", "min(k, 5) < 5"]
+    "first",
+    [
+        "k == 0",
+        "k < 1",
+        "not k > 0",
+        "k % 4 == 0 or k == 0",
+        "k // 3 < 1",
+        "min(k, 5) < 5",
+        "k % 64 == 0",
+        "k % 127 == 0",
+        "k == 0 or k == 70",
+    ],
 )
 def test_the_first_iteration_overwrites(tmp_path: Path, first: str) -> None:
     assert codes(tmp_path, UMMA, (FIRST, f"first=({first})")) == []
