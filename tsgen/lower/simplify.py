@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
+from tsgen.derive.pdl import behind_wait
 from tsgen.diagnostics import Span
 from tsgen.model.algebra import Env, evaluate, is_constant, prune, rebuild, substitute
-from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary
+from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary, walk
 from tsgen.model.kernel import Kernel, Let
 
 _EXPRESSIONS = (Const, Name, Unary, Binary, Compare, BoolOp, IfElse, Call, Ref)
@@ -22,13 +23,18 @@ T = TypeVar("T")
 
 
 def simplified(kernel: Kernel) -> Kernel:
-    """The kernel with its expressions simplified and its trivial `let` values put in where they are used."""
+    """The kernel with its expressions simplified and its trivial `let` values put in where they are used.
+
+    So are those that are made from a tensor behind the PDL wait: where they are computed otherwise, before the first
+    step, the kernel that writes it may still run.
+    """
     env = kernel.env
     values: dict[str, Expr] = {}
     lets: list[Let] = []
+    late = behind_wait(kernel)
     for let in kernel.launch.lets:
         value = simple(let.value, values, env)
-        if isinstance(value, Const | Name):
+        if isinstance(value, Const | Name) or any(isinstance(x, Ref) and x.name in late for x in walk(value)):
             values[let.name] = value
         else:
             lets.append(replace(let, value=value))

@@ -137,3 +137,23 @@ def calls(steps: tuple[Step, ...]) -> Iterator[CallStep]:
 def last_step(steps: tuple[Step, ...]) -> Step:
     """The written step that stands last in the text."""
     return max((s for s in walk(steps) if not (isinstance(s, CallStep) and s.derived)), key=lambda s: s.span)
+
+
+def step_text(step: Step) -> str:
+    """A call as written; of a block, its name in the spec."""
+    match step:
+        case CallStep():
+            return step.text
+        case TileLoop():
+            return "work_tile_loop"
+        case DomainLoop():
+            return "domain_loop"
+        case Skippable():
+            return "skippable"
+        case Guard():
+            return step.kind
+        case When():
+            return "when_true" if step.value else "when_false"
+        case StaticFor():
+            return f"for {step.var}"
+    return "if"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
 from tsgen.model.expr import Binary, Expr, Name, names, text
-from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
+from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, Step, TileLoop, When, step_text
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
 from tsgen.verify.facts import collect
@@ -241,7 +241,7 @@ class Coder:
 
     # ---- blocks ------------------------------------------------------------------------------------------------
 
-    def _ref(self, step: CallStep | DomainLoop | TileLoop | Guard | When | Skippable, words: str = "") -> int:
+    def _ref(self, step: Step, words: str = "") -> int:
         if isinstance(step, CallStep):
             info = StepInfo(step.text, step.span, self.index, step.target, step.method)
         else:
@@ -254,6 +254,8 @@ class Coder:
         for i, node in enumerate(nodes):
             if context.tiles is not None and context.loop is None and loops:
                 context.tile_offset = 1 if i > loops[0] else -1
+            for name in self.works.behind_wait(node.step):
+                self._emit(GRID_NEEDED, name, self._ref(node.step, step_text(node.step)))
             match node.step:
                 case CallStep():
                     self._call(node, context)

@@ -26,7 +26,7 @@ def edge_without_task(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[
     for edge in kernel.graph:
         u, d = edge.upstream, edge.downstream
         if u in kernel.resources and kernel.resources[u].kind == "pdl":
-            if not any(d in (*derived.src[t.name], *derived.dst[t.name]) for t in kernel.tasks):
+            if not any(d in (*read[t.name], *derived.dst[t.name]) for t in kernel.tasks):
                 yield Finding(f"no task touches `{d}`", edge.span)
             continue
         if u == d:

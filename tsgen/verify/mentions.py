@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tsgen.model.expr import Binary, Const, Expr, Name, Placed, Ref
 from tsgen.model.expr import walk as parts
@@ -17,10 +17,15 @@ _OPERATORS: dict[type[ast.operator], str] = {ast.FloorDiv: "//", ast.Mult: "*", 
 
 def mentioned(kernel: Kernel, task: Task) -> set[str]:
     """Names of tensors of any rank, those that only a body names included."""
+    return tensors_of(kernel, _expressions(kernel, task))
+
+
+def tensors_of(kernel: Kernel, expressions: Iterable[Expr]) -> set[str]:
+    """The tensors that expressions are made from, be it through `let` values."""
     lets = {let.name: let.value for let in kernel.launch.lets}
     found: set[str] = set()
     seen: set[str] = set()
-    ready = [n for e in _expressions(kernel, task) for n in _names(e)]
+    ready = [n for e in expressions for n in _names(e)]
     while ready:
         name = ready.pop()
         if name in seen:
@@ -44,13 +49,14 @@ def _names(e: Expr) -> list[str]:
 
 def _expressions(kernel: Kernel, task: Task) -> Iterator[Expr]:
     for step in walk(task.schedule.steps):
-        yield from _of_step(step)
+        yield from of_step(step)
         work = kernel.work(step.target, step.method) if isinstance(step, CallStep) and step.kind == "work" else None
         if work is not None:
             yield from of_work(work)
 
 
-def _of_step(step: Step) -> Iterator[Expr]:
+def of_step(step: Step) -> Iterator[Expr]:
+    """The expressions of a step or block: its arguments, bounds or condition."""
     match step:
         case CallStep():
             yield from (a.expr for a in step.args.values())

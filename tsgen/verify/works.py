@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
 from tsgen.derive.memory import instances
+from tsgen.derive.pdl import behind_wait
 from tsgen.derive.spread import (
     ANYWHERE,
     APART,
@@ -31,7 +32,7 @@ from tsgen.model.algebra import NotConstant, NoValue, evaluate
 from tsgen.model.expr import Call, Const, Expr, Full, IfElse, Placed, Ref, Window, names, walk
 from tsgen.model.kernel import Assign, Field, Resource, Work
 from tsgen.model.ops import Access
-from tsgen.model.steps import CallStep, DomainLoop, When
+from tsgen.model.steps import CallStep, DomainLoop, Step, When
 from tsgen.verify.assigned import doubtful
 from tsgen.verify.build import Builder
 from tsgen.verify.courses import LONGEST, Course, Loop, course
@@ -55,6 +56,7 @@ from tsgen.verify.machine import (
     Agent,
     Item,
 )
+from tsgen.verify.mentions import of_step, of_work, tensors_of
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.regions import box_of, is_exact, union
 from tsgen.verify.spans import Box
@@ -95,11 +97,8 @@ class Works:
         self.loop: Loop | None = None  # where its first value and its step are numbers
         self.chosen: dict[int, bool] = {}  # by identity of the work
         self.registers: set[tuple[str, str]] = set()
-        after = [e.downstream for e in self.kernel.graph if self._is_pdl(e.upstream)]
-        self.after_grid = set(after)
-
-    def _is_pdl(self, name: str) -> bool:
-        return name in self.kernel.resources and self.kernel.resources[name].kind == "pdl"
+        self.after_grid = behind_wait(self.kernel) if builder.system.pdl else frozenset()
+        self.reads: dict[int, frozenset[str]] = {}  # tensors behind the wait that a work touches, by its identity
 
     def prepare(self, program: tuple[Node, ...]) -> None:
         """Finds the register fields that asynchronous engines touch, since only they can race with their own task, and
@@ -141,9 +140,8 @@ class Works:
         if idle:
             return
         found = self.b.uses.accesses(work)
-        for access in found:
-            if access.ref.resource is None and access.ref.name in self.after_grid and self.system.pdl:
-                self._emit(GRID_NEEDED, access.ref.name, ref)
+        for name in sorted(self._behind(work)) if self.after_grid else ():
+            self._emit(GRID_NEEDED, name, ref)
         by_engine: dict[int, list[Item]] = {}
         for access in found:
             engine = ENGINE_NUMBERS[engine_of(self.kernel, work, access.engine)]
@@ -160,6 +158,17 @@ class Works:
             items = tuple(by_engine[engine])
             if items or (engine == TX and transfers) or engine not in (SYNC, TX):
                 self._emit(ACCESS, items, transfers if engine == TX else (), engine, ref)
+
+    def _behind(self, work: Work) -> frozenset[str]:
+        """The tensors behind the PDL wait that a work touches, and those that its windows are made from."""
+        if id(work) not in self.reads:
+            touched = {a.ref.name for a in self.b.uses.accesses(work) if a.ref.resource is None}
+            self.reads[id(work)] = self.after_grid & (touched | tensors_of(self.kernel, of_work(work)))
+        return self.reads[id(work)]
+
+    def behind_wait(self, step: Step) -> list[str]:
+        """The tensors behind the PDL wait that a step's bounds, condition or arguments are made from."""
+        return sorted(self.after_grid & tensors_of(self.kernel, of_step(step))) if self.after_grid else []
 
     def queue(self, node: Node) -> None:
         """`fetch_work_tile` writes 16 bytes into every CTA, `get_and_advance_work_tile` reads them."""

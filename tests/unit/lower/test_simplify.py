@@ -29,6 +29,19 @@ def test_kept(tmp_path: Path) -> None:
     assert "k_end = k_tiles + 0 * K" in text
 
 
+def test_what_is_read_behind_the_wait(tmp_path: Path) -> None:
+    """A value of a tensor that the kernel before still writes is computed where it is used, not before the wait."""
+    waits = (
+        ("launch:\n  tiles: {s: S}\n", "launch:\n  tiles: {s: S}\n  pdl: true\n"),
+        ("resources:\n", "resources:\n  pdl: {kind: pdl}\n"),
+        ("graph: {y: [x, offsets]}", "graph: {y: [x, offsets], offsets: [pdl]}"),
+        ("    - work_tile_loop: {queue: queue}\n", "    - pdl.wait_griddep()\n    - work_tile_loop: {queue: queue}\n"),
+    )
+    assert "length = offsets[s + 1] - offsets[s]" in module(tmp_path, "specs/copy_varlen.yaml")
+    text = module(tmp_path, "specs/copy_varlen.yaml", *waits)
+    assert "length =" not in text and "cutlass.range(thread, offsets[s + 1] - offsets[s], 128" in text
+
+
 def test_offset_windows(tmp_path: Path) -> None:
     """A window whose start is no multiple of its length is a multiple from a shifted origin, once for each tile."""
     text = module(tmp_path, GEMM, ("n*tile_n:+tile_n, k", "n*tile_n + l*8:+tile_n, k"), cluster_m="1")

@@ -51,6 +51,7 @@ from tsgen.model.steps import (
     TileLoop,
     When,
     calls,
+    step_text,
     walk,
 )
 from tsgen.model.steps import Step as SpecStep
@@ -116,7 +117,7 @@ class Walk:
     # -- blocks --------------------------------------------------------------------------------------------------
 
     def _block(self, x: SpecStep) -> list[Item]:
-        note = self.b.note(x.span.line, _title(x))
+        note = self.b.note(x.span.line, step_text(x))
         match x:
             case TileLoop():
                 return [self._tile_loop(x, note)]
@@ -395,24 +396,6 @@ class Walk:
         if step.target == "pdl_wait" or step.method == "get_and_advance_work_tile":
             return "consumer"
         return side_of(step.method)
-
-
-def _title(x: SpecStep) -> str:
-    """A block's name in the spec."""
-    match x:
-        case TileLoop():
-            return "work_tile_loop"
-        case DomainLoop():
-            return "domain_loop"
-        case Skippable():
-            return "skippable"
-        case Guard():
-            return x.kind
-        case When():
-            return "when_true" if x.value else "when_false"
-        case StaticFor():
-            return f"for {x.var}"
-    return "if"
 
 
 def _bare(statements: list[Statement]) -> list[Statement]:
