@@ -39,7 +39,7 @@ def test_what_is_read_behind_the_wait(tmp_path: Path) -> None:
     )
     assert "length = offsets[s + 1] - offsets[s]" in module(tmp_path, "specs/copy_varlen.yaml")
     text = module(tmp_path, "specs/copy_varlen.yaml", *waits)
-    assert "length =" not in text and "cutlass.range(thread, offsets[s + 1] - offsets[s], 128" in text
+    assert "    length = " not in text and "cutlass.range(thread, offsets[s + 1] - offsets[s], threads" in text
 
 
 def test_offset_windows(tmp_path: Path) -> None:
