@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,9 +72,27 @@ def spec_argument(function: F) -> F:
     return click.argument("spec", metavar="SPEC", type=click.Path())(function)
 
 
+def _spec_files(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders replaced by the specs in them; a folder without any stays, to be reported as an unreadable spec."""
+    return tuple(dict.fromkeys(file for path in value for file in _specs_in(path) or [path]))
+
+
+def _specs_in(path: str) -> list[str]:
+    from tsgen.spec.load import SUFFIXES
+
+    try:
+        names = sorted(os.listdir(path))
+    except (OSError, ValueError):  # no folder, or one that cannot be read
+        return []
+    files = [os.path.join(path, n) for n in names if n.endswith(SUFFIXES) and not n.startswith(".")]
+    return [f for f in files if os.path.isfile(f)]
+
+
 def specs_argument(function: F) -> F:
-    """SPEC…"""
-    return click.argument("specs", metavar="SPEC...", nargs=-1, required=True, type=click.Path())(function)
+    """SPEC…, files or folders of them."""
+    return click.argument(
+        "specs", metavar="SPEC...", nargs=-1, required=True, type=click.Path(), callback=_spec_files
+    )(function)
 
 
 def shapes_option(function: F) -> F:

@@ -12,6 +12,7 @@ from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
 
 MAX_BYTES = 4 * 2**20
+SUFFIXES = (".yaml", ".yml", ".toml")
 
 
 @frozen
@@ -50,7 +51,7 @@ def _is_open_pipe(path: Path) -> bool:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if path.is_file() and path.suffix not in (".yaml", ".yml", ".toml"):  # a pipe is taken for YAML
+        if path.is_file() and path.suffix not in SUFFIXES:  # a pipe is taken for YAML
             raise SpecError(rules.file_type(str(path)))
         if path.exists() and not (path.is_dir() or path.is_file() or _is_open_pipe(path)):
             raise SpecError(rules.file_unreadable(str(path), "it is not a regular file"))

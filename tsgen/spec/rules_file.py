@@ -16,9 +16,9 @@ def file_missing(path: str) -> Finding:
 
 @error("TS101", "file-is-directory")
 def file_is_directory(path: str) -> Finding:
-    """A directory was given where a spec file is wanted.
+    """A directory was given where a spec file is wanted, or one without specs.
 
-    Name the files, for example with the shell's `specs/*.yaml`.
+    `check` and `build` take a directory for the specs in it (not in its subdirectories); the other verbs take a file.
     """
     return Finding(f"{path} is a directory", Span.start(), help=f"name the files: {path.rstrip('/')}/*.yaml")
 
