@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import edit
-from tests.support.process import ROOT, tsgen
+from tests.support.process import COMMAND, ROOT, tsgen
 
 SPECS = sorted(p.name for p in (ROOT / "specs").iterdir() if p.suffix in (".yaml", ".toml"))
 
@@ -116,6 +119,45 @@ def test_unreadable_files_are_reported_with_a_place(tmp_path: Path, name: str, c
     file = json.loads(done.stdout)["files"][0]
     assert done.returncode in (1, 2) and not file["ok"]
     assert all(d["line"] >= 1 and d["column"] >= 1 and d["message"] for d in file["diagnostics"])
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Path:
+    """A spec that nobody but root can read."""
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("root reads every file, and needs setpriv not to")
+    path = tmp_path / "locked.yaml"
+    path.write_text("tsgen: 1\n")
+    path.chmod(0)
+    return path
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "full"])
+def test_a_spec_that_may_not_be_read_is_a_finding_among_others(locked: Path, form: str) -> None:
+    done = tsgen("check", locked, "specs/copy.yaml", "--format", form, as_anybody=True)
+    assert done.returncode == 2 and done.stderr == ""
+    assert "TS102" in done.stdout and "permission denied" in done.stdout
+    if form == "json":
+        assert [f["ok"] for f in json.loads(done.stdout)["files"]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "command", [["build"], ["show"], ["simulate"], ["diff", "specs/copy.yaml"], ["new", "mine", "--from"]]
+)
+def test_no_verb_takes_a_spec_that_may_not_be_read_for_wrong_usage(locked: Path, command: list[str]) -> None:
+    done = tsgen(*command, locked, as_anybody=True)
+    assert done.returncode == 2 and "TS102" in done.stderr and "Usage" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["check", "specs/copy.yaml"], ["rules"], ["--help"]])
+def test_a_full_disk_under_the_output_is_no_fault_of_tsgen(command: list[str]) -> None:
+    for redirected in ("> /dev/full", "> /dev/full 2>&1"):
+        done = subprocess.run(
+            ["sh", "-c", f'"$@" {redirected}', "sh", *COMMAND, *command], cwd=ROOT, capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        said = "" if "2>" in redirected else "tsgen: writing the output: No space left on device\n"
+        assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_a_directory_and_a_missing_file_are_status_2(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import click
 from tsgen.cli import FINDINGS, OK, UNREADABLE
 from tsgen.cli.console import note, use_color, write
 from tsgen.cli.files import Module
-from tsgen.cli.options import Selection, set_option, specs_argument, target_option, variants_option
+from tsgen.cli.options import Selection, given, set_option, specs_argument, target_option, variants_option
 
 if TYPE_CHECKING:
     from tsgen.cli.analysis import Analysis, Case
@@ -67,8 +67,7 @@ def command(
 
     A spec with errors is not built. Files are replaced atomically, and only if their content changes.
     """
-    by_default = click.get_current_context().get_parameter_source("out") is click.core.ParameterSource.DEFAULT
-    if sets and by_default:
+    if sets and not given("out"):
         raise click.UsageError("--set changes modules but not their names: say with -o DIR where these are to go.")
     if check and (kind or depfiles):
         raise click.UsageError("--check writes nothing: leave --compile and --depfile out.")

@@ -33,6 +33,12 @@ def one(sets: dict[str, str], variant: str | None, target: str | None) -> Select
     return Selection(sets, () if variant is None else (variant,), target, single=True)
 
 
+def given(parameter: str) -> bool:
+    """Whether a parameter of the command at hand was written down, be it as it is anyway."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is not None and source is not click.core.ParameterSource.DEFAULT
+
+
 def _assignments(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in value:
@@ -67,9 +73,13 @@ def target_option(function: F) -> F:
     return click.option("--target", metavar="SM", help="One of the spec's targets, such as sm_90a.")(function)
 
 
+# Reading it tells whether a spec can be read: a finding with its own code, in every format, and the next file goes on.
+SPEC_PATH = click.Path(readable=False)
+
+
 def spec_argument(function: F) -> F:
     """One SPEC."""
-    return click.argument("spec", metavar="SPEC", type=click.Path())(function)
+    return click.argument("spec", metavar="SPEC", type=SPEC_PATH)(function)
 
 
 def _spec_files(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -90,9 +100,9 @@ def _specs_in(path: str) -> list[str]:
 
 def specs_argument(function: F) -> F:
     """SPEC…, files or folders of them."""
-    return click.argument(
-        "specs", metavar="SPEC...", nargs=-1, required=True, type=click.Path(), callback=_spec_files
-    )(function)
+    return click.argument("specs", metavar="SPEC...", nargs=-1, required=True, type=SPEC_PATH, callback=_spec_files)(
+        function
+    )
 
 
 def shapes_option(function: F) -> F:

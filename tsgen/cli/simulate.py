@@ -10,7 +10,16 @@ import click
 
 from tsgen.cli import FINDINGS, OK
 from tsgen.cli.console import write
-from tsgen.cli.options import one, seed_option, set_option, shapes_option, spec_argument, target_option, variant_option
+from tsgen.cli.options import (
+    given,
+    one,
+    seed_option,
+    set_option,
+    shapes_option,
+    spec_argument,
+    target_option,
+    variant_option,
+)
 
 if TYPE_CHECKING:
     from tsgen.cli.analysis import Case
@@ -56,6 +65,8 @@ def command(
 
     if trace is not None and not latency:
         raise click.UsageError("--trace needs --latency: without it there is no time to show.")
+    if latency and given("seeds"):
+        raise click.UsageError("--latency is one run: leave --seeds out, and choose its inputs with --seed.")
     ok = True
     try:
         _need_numpy()
@@ -63,8 +74,8 @@ def command(
         from tsgen.simulate.shapes import small_shapes
 
         case = resolved(spec, one(sets, variant, target))
-        given = [parse_shape(s) for s in shapes] or small_shapes(whole(case.program))
-        for dims in given:
+        dims_of_runs = [parse_shape(s) for s in shapes] or small_shapes(whole(case.program))
+        for dims in dims_of_runs:
             if latency:
                 ok &= _in_time(case, spec, dims, seed, trace)
                 trace = None

@@ -118,7 +118,7 @@ def test_no_dsl(module: Path) -> None:
         compile_module(module, "cubin")
     assert str(caught.value) == (
         "compiling needs the package cutlass, which this Python does not have\n"
-        '  = help: install the DSL for your CUDA: pip install "tsgen[cu13]" (or "tsgen[cu12]")'
+        "  = help: install the DSL for your CUDA, in the folder of tsgen: pip install -e '.[cu13]' (or '.[cu12]')"
     )
 
 
