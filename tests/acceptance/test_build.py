@@ -105,7 +105,7 @@ def test_check_names_modules_whose_spec_or_kernel_is_gone(tmp_path: Path, gemm: 
         gone = [f"{out / name}: its spec gemm.yaml is not in {tmp_path} any more" for name in GEMM]
         old = [f"{out}/copy_tma_{sm}.py: no variant or target of {copy}" for sm in ("sm100a", "sm120a", "sm90a")]
         assert len(lines) == 6 and all(a.startswith(b) for a, b in zip(lines, old + gone, strict=True))
-        assert "drift: 1 of 1 modules" in done.stderr and "drift: 6 left over" in done.stderr
+        assert "drift: 1 of 1 module outdated" in done.stderr and "drift: 6 left over" in done.stderr
 
 
 def test_modules_of_specs_from_elsewhere_are_no_leftovers(tmp_path: Path, gemm: Path, copy: Path) -> None:
@@ -186,6 +186,14 @@ def test_an_output_folder_that_cannot_be_written_is_a_message(tmp_path: Path) ->
     (tmp_path / "out").write_text("a file")
     done = tsgen("build", "specs/copy.yaml", "-o", tmp_path / "out")
     assert done.returncode == 2 and "out" in done.stderr
+
+
+def test_what_cannot_be_written_is_named_as_the_user_knows_it(tmp_path: Path, copy: Path) -> None:
+    (tmp_path / "out/copy_tma_sm90a.py").mkdir(parents=True)
+    done = tsgen("build", copy, "-o", tmp_path / "out")
+    assert done.returncode == 2 and f"'{tmp_path}/out/copy_tma_sm90a.py': Is a directory" in done.stderr
+    done = tsgen("build", copy, "-o", "/dev/full")
+    assert done.returncode == 2 and "'/dev/full': it is no folder" in done.stderr
 
 
 def test_the_ts_form_lies_beside_the_other(tmp_path: Path) -> None:

@@ -80,6 +80,51 @@ def test_set_changes_a_param(gemm: Path) -> None:
     assert tsgen("check", gemm, "--set", "stages=3").returncode == 0
 
 
+def test_the_params_own_values_are_the_variant_default(gemm: Path) -> None:
+    plain = tsgen("show", gemm, "memory")
+    assert tsgen("show", gemm, "memory", "--variant", "default").stdout == plain.stdout != ""
+    edit(gemm, "variants:\n", "variants:\n  default: {stages: 3}\n")  # a variant of that name is meant
+    named = tsgen("show", gemm, "memory", "--variant", "default")
+    assert named.returncode == 0 and named.stdout != plain.stdout
+    edit(gemm, "  default: {stages: 3}\n", "")
+    edit(gemm, "cluster_m: {value: 2,", "cluster_m: {value: 3.5,")  # no variant can be resolved
+    assert "cluster_m" in tsgen("check", gemm, "--variant", "default").stdout
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("stages=abc", "--set stages=abc: unknown name `abc`"),
+        ("stages=2.5", "--set stages=2.5: param `stages`"),
+        ("stages=(", "--set stages=(: cannot parse `(`"),
+        ("io=f32", "--set io=f32: param `io` is f32"),
+        ("epi_stages=3", "does not hold for epi_n = 64, epi_stages = 3, tile_n = 256"),
+    ],
+)
+def test_a_wrong_value_of_set_is_said_to_be_one(value: str, message: str) -> None:
+    """Its place is that of the param, whose text is another."""
+    done = tsgen("check", "specs/gemm.yaml", "--set", value)
+    assert done.returncode == 1 and message in done.stdout and done.stdout.count("error[") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (
+            "params: {io: f16, tile_m: 64, tile_n: 64,",
+            'params: {io: f16, tile_m: "10**10**10", tile_n: tile_m,',
+            "TS113",
+        ),
+        ("launch: {", 'launch: {let: {a: "foo + 1", b: a + 1}, cluster: {m: a}, ', "TS130"),
+        ('launch: {tiles: {m: "ceil_div(M, tile_m)', 'launch: {let: {a: foo + 1}, tiles: {m: "ceil_div(M, a)', "TS130"),
+    ],
+)
+def test_what_has_no_value_is_one_finding_whoever_uses_it(copy: Path, old: str, new: str, code: str) -> None:
+    edit(copy, old, new)
+    lines = tsgen("check", copy, "--format", "concise").stdout.splitlines()
+    assert len(lines) == 1 and code in lines[0], lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

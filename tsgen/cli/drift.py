@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tsgen.cli import FINDINGS, OK
 from tsgen.cli.console import note, use_color, write
 from tsgen.cli.files import Module, source_of
+from tsgen.diagnostics.formats.full import counted
 from tsgen.diagnostics.formats.style import Painter, Tint
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def compare(modules: Sequence[Module], leftovers: Mapping[Path, str]) -> int:
     write("".join(f"{path}: {reason}\n" for path, reason in leftovers.items()))
     drift = []
     if differ:
-        drift.append(f"{differ} of {len(modules)} modules differ from their specs; `tsgen build` writes them anew")
+        drift.append(f"{differ} of {counted(len(modules), 'module')} outdated or missing; `tsgen build` writes them")
     if leftovers:
         drift.append(f"{len(leftovers)} left over; delete what no spec gives")
     for line in drift:

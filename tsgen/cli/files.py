@@ -47,8 +47,10 @@ def write_if_changed(path: Path, text: str) -> bool:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, data)
-    except OSError as e:
-        raise click.FileError(str(e.filename or path), e.strerror or str(e)) from None
+    except FileExistsError:
+        raise click.FileError(str(path.parent), "it is no folder") from None
+    except OSError as e:  # not e.filename, which may be the temporary file's
+        raise click.FileError(str(path), e.strerror or str(e)) from None
     return True
 
 

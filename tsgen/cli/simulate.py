@@ -20,6 +20,7 @@ from tsgen.cli.options import (
     target_option,
     variant_option,
 )
+from tsgen.diagnostics.formats.full import counted
 
 if TYPE_CHECKING:
     from tsgen.cli.analysis import Case
@@ -123,8 +124,8 @@ def _report(outcomes: list[Outcome], case: Case, spec: str) -> str:
         }
         parts = [f"{name}: {c}" for name, c in worst.items()]
         moves = sum(o.moves for o in outcomes)
-        schedules = f"{len(outcomes)} schedule{'s' if len(outcomes) > 1 else ''}"
-        return f"ok   {last.problem.label}: {'; '.join(parts)}; {schedules}, {moves} moves\n"
+        cost = f"{counted(len(outcomes), 'schedule')}, {counted(moves, 'move')}"
+        return f"ok   {last.problem.label}: {'; '.join(parts)}; {cost}\n"
     lines = [str(last)]
     if last.finding is not None:
         lines += [f"  --> {spec}:{span.line}:{span.column}: {message}" for message, span in last.finding.places]
