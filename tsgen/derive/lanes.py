@@ -13,6 +13,7 @@ from itertools import combinations
 from math import inf
 from typing import NamedTuple
 
+from tsgen.derive.filling import closes_group
 from tsgen.derive.model import At, Clash, Lanes
 from tsgen.derive.spread import APART, LINEAR, by_thread, elected, indices, owner_of, spread_of, written_out
 from tsgen.derive.storage import find_field
@@ -154,7 +155,7 @@ class _Walk:
             if here and t.block == here:
                 self.clash(At(step.text, step.span), t.at, t.field)
         engine = _groups(work)
-        if engine is not None:
+        if engine == "bulk" or closes_group(self.kernel, work):
             self.state = frozenset(
                 t._replace(flight=min(t.flight + 1, _MEMORY)) if t.engine == engine and t.flight >= 0 else t
                 for t in self.state
@@ -231,7 +232,7 @@ def _by_lane(work: Work) -> bool:
 
 
 def _groups(work: Work) -> str | None:
-    """The engine whose groups each call of a work adds to, and its lanes wait for."""
+    """The engine whose groups a work's lanes wait for."""
     engine = OPS[work.op].engine if work.op is not None else work.engine
     return engine if engine in ("bulk", "cp_async") else None
 

@@ -132,6 +132,7 @@ def _commit(s: TaskState, c: CallStep) -> Statement:
         "last": i.last,
         "barrier": r.full_barrier(state, i.index),
         "producer": producer_kind(s.builder, resource),
+        "lead": s.lead_warp if s.builder.derived.arrivals[resource].full_by == "umma" else None,
     }
     return Statement("pipelines/commit", values, s.note(c))
 
@@ -162,6 +163,7 @@ def _release(s: TaskState, c: CallStep) -> Statement:
         "elect": (by == "warp" and not tma) or (by == "umma" and r.pipeline is None),
         # tcgen05.wait::ld is a step of the whole warp
         "sync_warp": by == "warp" and (read or (not tma and kind != "umma")),
+        "lead": s.lead_warp if by == "umma" else None,
         "first_lanes": None if peers is None else f"{s.scope.names['lane']} < {peers}",
     }
     return Statement("pipelines/release", values, s.note(c))

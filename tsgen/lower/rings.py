@@ -6,6 +6,8 @@ from math import prod
 from typing import Literal
 
 from tsgen.derive.arrivals import COMMIT
+from tsgen.derive.filling import copies as copies_of_threads
+from tsgen.derive.filling import filled_by_copies
 from tsgen.frozen import frozen
 from tsgen.lower.clusters import peer_rank, peers_axis
 from tsgen.lower.context import Builder
@@ -134,10 +136,9 @@ def producer_kind(b: Builder, resource: str) -> Producer:
         return "tma"
     if b.derived.arrivals[resource].full_by == "umma":
         return "umma"
-    ops = {w.op for w in r.works.values() if w.role == "producer" and not w.auxiliary}
-    if "cp_async_load" not in ops:
+    if not filled_by_copies(r):
         return "async"
-    if len(ops) > 1:
+    if not all(copies_of_threads(w) for w in r.works.values() if w.role == "producer"):
         refuse(f"stages of `{resource}` that threads and cp.async fill", r.span, "fill a ring in one of the two ways")
     return "cp_async"
 

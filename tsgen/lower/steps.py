@@ -5,7 +5,7 @@ from __future__ import annotations
 from tsgen.lower import bodies, maps, pipelines, scales, tile_maps, tiles, tma, tmem, umma
 from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
-from tsgen.lower.cp_async import cp_async_load
+from tsgen.lower.cp_async import closing, cp_async_load
 from tsgen.lower.errors import Unsupported, refuse, work_without_code
 from tsgen.lower.instances import in_product
 from tsgen.lower.mma import ref_of, wgmma
@@ -86,6 +86,13 @@ def _completion(s: TaskState, c: CallStep) -> Statement:
     return Statement("ops/completion", {"call": call, "lead": s.lead_warp if c.target == "bulk" else None}, s.note(c))
 
 
+def _once(s: TaskState, issued: Statement) -> list[Statement]:
+    """What a lane of each warp would issue, in a task of several warps: by the first."""
+    if s.lead_warp is None:
+        return [issued]
+    return [Statement("blocks/if", {"condition": s.lead_warp}, None, (issued,))]
+
+
 def _full_barrier(s: TaskState, c: CallStep, at: str) -> str:
     """The mbarrier that a work's copies into a stage complete on."""
     r = ring(s.builder, c.target)
@@ -111,7 +118,7 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
     if w.op is None:
         if w.body is None and w.call is None:
             raise Unsupported(work_without_code(f"{w.owner}.{w.name}", w.span))
-        return bodies.lower_body(s, w, c)
+        return [*bodies.lower_body(s, w, c), *closing(s, w)]
     bound = bind(w, c, each)
     match w.op:
         case "tma_load":
@@ -146,9 +153,9 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
             init = bound.args["init"]
             assert isinstance(init, Placed)
             factors = tuple(scales.scales_of(s, bound, x).tensor for x in ("sfa", "sfb") if x in bound.args)
-            return [umma.tcgen05_mma(s, bound, c, init.expr, at_stage, factors)]
+            return _once(s, umma.tcgen05_mma(s, bound, c, init.expr, at_stage, factors))
         case "tcgen05_cp":
-            return [scales.tcgen05_cp(s, bound, c)]
+            return _once(s, scales.tcgen05_cp(s, bound, c))
         case "tmem_load":
             return tmem.tmem_load(s, bound, c)
         case "tmem_store":

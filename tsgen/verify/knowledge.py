@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from tsgen.derive.spread import OWN
+from tsgen.verify.leaving import untold
 from tsgen.verify.machine import System
 from tsgen.verify.shape import Shapes
 from tsgen.verify.state import ALWAYS, GRID, Record, State, Wait
@@ -68,7 +69,7 @@ class Knowledge:
         if r.at is not None:
             left = [a for a in self.system.cell_users[c] if not known[a] & r.token and not self._passed(st, a, r)]
             return not left or any(self._far(st, a, r) for a in left)
-        if r.engine and not own & r.token:
+        if (r.engine and not own & r.token) or untold(self.system, st, c, r):
             return False
         if self.system.agents[r.agent].twin and not own & (r.token << 1) and r.spread != OWN:
             return False
