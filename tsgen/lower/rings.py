@@ -164,11 +164,13 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "stages": py(p.stages, scope),
         "barriers": f"{r.name}_barriers",
         "count": f"2 * {py_factor(p.stages, scope)}",
-        "class": "PipelineCpAsync" if kind == "cp_async" else CLASSES.get(p.type),
+        "class": "PipelineCpAsync" if kind == "cp_async" and p.type == "async_async" else CLASSES.get(p.type),
         "full": _full_arrivals(b, r, p, kind),
         "empty": None if _one_commit(b, r) else empty_arrivals(b, r.name, r.name),
         "bytes": stage_bytes(b, r.name) if kind in ("tma", "clc") else None,
     }
+    if kind == "cp_async" and r.name in b.derived.pairs:
+        refuse(f"`{r.name}`, filled by cp.async for the MMAs of two CTAs", p.span, "its arrivals reach one CTA")
     shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
     axis = peers_axis(b, r.name)
     if r.name in b.derived.pairs or (kind == "clc" and b.cluster_ctas > 1):
