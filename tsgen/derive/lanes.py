@@ -1,19 +1,21 @@
 """Where the lanes of a warp must meet: a step touches shared memory that another lane of its warp has touched before.
 
 Warps of a task are ordered by what the schedule says; that the lanes of one warp are, too, is derived. Since lanes need
-not run together, an exchange between them through shared memory takes a `bar.warp.sync` in between.
+not run together, an exchange between them through shared memory takes a `bar.warp.sync` in between. So does a step by
+which one lane tells other tasks of what all lanes have done: an arrival of an elected lane.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 from typing import NamedTuple
 
-from tsgen.derive.model import At, Clash, Lanes
+from tsgen.derive.filling import closes_group
+from tsgen.derive.model import Arrivals, At, Clash, Lanes
 from tsgen.derive.spread import APART, LINEAR, by_thread, elected, indices, owner_of, spread_of, written_out
 from tsgen.derive.storage import find_field
 from tsgen.derive.unfold import Env, Node, calls, constant, work_env
@@ -32,6 +34,7 @@ BY_LANE = frozenset(("thread", "lane"))
 _MEMORY = 4  # groups of an engine that are told apart
 
 Key = tuple[str, str]
+Party = tuple[str, int]  # a task and its instance
 Box = tuple[str, tuple[tuple[float, float], ...]]  # a field's name; [first, last) along each dimension
 
 
@@ -53,12 +56,13 @@ class Touch(NamedTuple):
     at: At
 
 
-def lanes(kernel: Kernel, uses: Uses) -> Lanes:
+def lanes(kernel: Kernel, uses: Uses, arrivals: Mapping[str, Arrivals]) -> Lanes:
     """Where the lanes of a warp meet, and what no meeting can order."""
+    places = _places(kernel, uses)
     found: dict[tuple[str, Span], str] = {}
     clashes: set[Clash] = set()
     for task, instance in kernel.instances():
-        w = _Walk(kernel, uses, task, instance, found, clashes)
+        w = _Walk(kernel, uses, task, instance, found, clashes, arrivals, places)
         program = uses.programs[task.name, instance.index]
         w.varying = _varying(kernel, program)
         w.block(program, None)
@@ -73,7 +77,10 @@ class _Walk:
     instance: TaskInstance
     found: dict[tuple[str, Span], str]
     clashes: set[Clash]
+    arrivals: Mapping[str, Arrivals]
+    places: Mapping[Key, bool]  # fields that several tasks touch; whether their own rings alone hand them on
     state: frozenset[Touch] = frozenset()
+    untold: frozenset[Key] = frozenset()  # what lanes have touched of them since they met
     parted: Node | None = None  # the outermost block that only some lanes may run
     varying: frozenset[str] = frozenset()  # tokens that may differ between lanes
 
@@ -91,9 +98,10 @@ class _Walk:
             self.parted = node
         loop = node.step if isinstance(node.step, DomainLoop) else loop
         for _ in range(2):
-            before = self.state
+            before, untold = self.state, self.untold
             self.block(node.body, loop)
             self.state |= before
+            self.untold |= untold
         if outermost:
             self.parted = None
 
@@ -119,10 +127,12 @@ class _Walk:
                 self.meet()
             case "completion":
                 self.complete(node, step)
-            case "pipeline" | "group" if step.method in ("commit", "release"):
+            case "pipeline" | "group" if step.method in ("acquire", "commit", "release"):
                 group = self.kernel.groups.get(step.target)
                 members = group.members if group is not None else (step.target,)
-                self.state = frozenset(t for t in self.state if t.field[0] not in members)  # the ring orders its turns
+                self.tell(step, members)
+                if step.method != "acquire":  # the ring orders its turns
+                    self.state = frozenset(t for t in self.state if t.field[0] not in members)
             case "work":
                 work = self.kernel.work(step.target, step.method)
                 if work is not None:
@@ -130,14 +140,25 @@ class _Walk:
 
     def meet(self) -> None:
         self.state = frozenset(t for t in self.state if t.flight >= 0)
+        self.untold = frozenset()
+
+    def tell(self, step: CallStep, members: tuple[str, ...]) -> None:
+        """An arrival of one lane speaks for all, so they meet before it."""
+        by = [self.arrivals[m] for m in members if m in self.arrivals]
+        one = {"acquire": ("arm",), "commit": ("umma",), "release": ("umma", "warp")}[step.method]
+        own = members if step.method != "acquire" else ()
+        told = [key for key in self.untold if not self.places[key] or key[0] in own]
+        if told and any((a.empty_by if step.method == "release" else a.full_by) in one for a in by):
+            self.found.setdefault((self.task.name, step.span), ".".join(min(told)))
+            self.untold = frozenset()
 
     def complete(self, node: Node, step: CallStep) -> None:
         """A lane that waits for its engine knows of its own groups."""
         n = canonical(step.args["n"].expr, node.env).value if "n" in step.args else None
         least = int(n) if n is not None else 0
-        self.state = frozenset(
-            t._replace(flight=-1) if t.engine == step.target and t.flight >= least else t for t in self.state
-        )
+        over = {t for t in self.state if t.engine == step.target and t.flight >= least}
+        self.state = self.state - over | {t._replace(flight=-1) for t in over}
+        self.untold |= {t.field for t in over if t.whose != ELECTED} & self.places.keys()
 
     def work(self, node: Node, step: CallStep, work: Work, loop: DomainLoop | None) -> None:
         touches = self.touches(node, step, work, loop)
@@ -150,16 +171,19 @@ class _Walk:
             name = ".".join(next(t.field for t in others if t.block != here or not here))
             self.found.setdefault((self.task.name, (self.parted.step if self.parted is not None else step).span), name)
             self.state = frozenset(t for t in self.state if t.flight >= 0 or (here and t.block == here))
+            self.untold = frozenset()
         for t in others:
             if here and t.block == here:
                 self.clash(At(step.text, step.span), t.at, t.field)
         engine = _groups(work)
-        if engine is not None:
+        if engine == "bulk" or closes_group(self.kernel, work):
             self.state = frozenset(
                 t._replace(flight=min(t.flight + 1, _MEMORY)) if t.engine == engine and t.flight >= 0 else t
                 for t in self.state
             )
         self.state |= {t for t in touches if t.engine not in _TOGETHER and t.engine != "tx"}
+        by_lanes = {t.field for t in touches if t.engine == "generic" and t.whose != ELECTED}
+        self.untold |= by_lanes & self.places.keys()
 
     def clash(self, step: At, other: At, field: Key) -> None:
         first, last = sorted((step, other), key=lambda at: at.span)
@@ -205,6 +229,40 @@ class _Walk:
         return next((repr(p) for e in indices(ref, node) if (p := canonical(e, node.env)) in alone), None)
 
 
+def _places(kernel: Kernel, uses: Uses) -> dict[Key, bool]:
+    """Fields in shared memory whose bytes several task instances touch. True: only steps of the field's own ring hand
+    it on, as all of them take its stages by `acquire` or `wait`, and no other name has the bytes."""
+    users: dict[Key, set[Party]] = {}
+    direct: dict[Key, bool] = {}
+    for party, program in uses.programs.items():
+        for node in calls(program):
+            step = node.step
+            work = kernel.work(step.target, step.method) if isinstance(step, CallStep) and step.kind == "work" else None
+            for access in uses.accesses(work) if work is not None else ():
+                field = find_field(kernel, access.ref) if access.ref.resource is not None else None
+                if field is not None and kernel.resources[field.owner].kind == "smem":
+                    key = (field.owner, field.name)
+                    users.setdefault(key, set()).add(party)
+                    taken = access.ref.resource == field.owner and _takes(uses, party, field.owner)
+                    direct[key] = direct.get(key, True) and taken
+    found = {}
+    for key in users:
+        same = [other for other in users if _share_bytes(kernel, key, other)]
+        if len({p for other in same for p in users[other]}) > 1:
+            found[key] = len(same) == 1 and direct[key]
+    return found
+
+
+def _takes(uses: Uses, party: Party, resource: str) -> bool:
+    """Whether a task takes stages of a resource by a step of its own."""
+    return any(
+        (t.name, i.index) == party
+        for (name, _, method), parties in uses.methods.items()
+        if name == resource and method in ("acquire", "wait")
+        for t, i in parties
+    )
+
+
 def _varying(kernel: Kernel, program: tuple[Node, ...]) -> frozenset[str]:
     """Tokens whose values may differ between lanes: made by works that name the thread or read what lanes hold."""
     found: set[str] = set()
@@ -231,7 +289,7 @@ def _by_lane(work: Work) -> bool:
 
 
 def _groups(work: Work) -> str | None:
-    """The engine whose groups each call of a work adds to, and its lanes wait for."""
+    """The engine whose groups a work's lanes wait for."""
     engine = OPS[work.op].engine if work.op is not None else work.engine
     return engine if engine in ("bulk", "cp_async") else None
 

@@ -60,6 +60,10 @@ class Uses:
     def parties(self, resource: str, method: str, instance: int = 0) -> list[Party]:
         return self.methods.get((resource, instance, method), [])
 
+    def commits(self, resource: str) -> bool:
+        """Whether some task fills stages of some instance of a resource."""
+        return any(name == resource and method == "commit" for name, _, method in self.methods)
+
 
 def uses(kernel: Kernel) -> Uses:
     """Collects the facts of all task instances."""

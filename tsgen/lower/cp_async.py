@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsgen.derive.filling import closes_group
 from tsgen.lower.context import TaskState, join
 from tsgen.lower.errors import refuse
 from tsgen.lower.program import Statement, assign
@@ -21,9 +22,14 @@ SIZES = (4, 8, 16)  # bytes that one cp.async copies
 def cp_async_load(s: TaskState, w: Work, step: CallStep) -> list[Statement]:
     """The copies of one call. On a pipeline its commit arrives when they are complete; else they are one group."""
     out = [statement for c in copies(w) for statement in _load(s, w, c)]
-    if s.builder.kernel.resources[w.owner].pipeline is None:
-        out.append(Statement("ops/completion", {"call": "cute.arch.cp_async_commit_group()", "lead": None}))
-    return noted(s, step, out)
+    return noted(s, step, [*out, *closing(s, w)])
+
+
+def closing(s: TaskState, w: Work) -> list[Statement]:
+    """The end of a group of copies, after a call that closes one."""
+    if not closes_group(s.builder.kernel, w):
+        return []
+    return [Statement("ops/completion", {"call": "cute.arch.cp_async_commit_group()", "lead": None})]
 
 
 def _load(s: TaskState, w: Work, c: CopyArg) -> list[Statement]:

@@ -125,13 +125,16 @@ def _commit(s: TaskState, c: CallStep) -> Statement:
     resource, r = _ring(s, c.target)
     i = which(s, c)
     state = position(s, c.target, c.method, i.key)
+    kind, type_ = producer_kind(s.builder, resource), ring_config(s.builder, resource).type
     values = {
-        "pipeline": r.pipeline,
+        # the DSL has a pipeline for copies that threads read, none for those that the tensor core reads
+        "pipeline": r.pipeline if kind != "cp_async" or type_ == "async_async" else None,
         "state": state,
         "by": advance(s, c.target, c.method),
         "last": i.last,
         "barrier": r.full_barrier(state, i.index),
-        "producer": producer_kind(s.builder, resource),
+        "producer": kind,
+        "lead": s.lead_warp if s.builder.derived.arrivals[resource].full_by == "umma" else None,
     }
     return Statement("pipelines/commit", values, s.note(c))
 
@@ -141,12 +144,9 @@ def _release(s: TaskState, c: CallStep) -> Statement:
     resource, r = _ring(s, c.target)
     i = which(s, c)
     state = position(s, c.target, c.method, i.key)
-    group = b.kernel.groups.get(c.target)
-    members = group.members if group is not None else (c.target,)
     by, kind = b.derived.arrivals[resource].empty_by, producer_kind(b, resource)
     every_thread = by == "thread"
     tma = r.pipeline is not None and kind == "tma"
-    read = any(touches_generically(s, m) for m in members)
     axis = peers_axis(b, resource)
     peers = peer_count(b, axis) if axis is not None and b.derived.peers[resource] > 1 else None
     barrier = r.empty_barrier(state, i.index)
@@ -160,11 +160,23 @@ def _release(s: TaskState, c: CallStep) -> Statement:
         "last": i.last,
         # the pipelines of TMA and of an MMA's commit elect a lane by themselves, others arrive with all that call them
         "elect": (by == "warp" and not tma) or (by == "umma" and r.pipeline is None),
-        # tcgen05.wait::ld is a step of the whole warp
-        "sync_warp": by == "warp" and (read or (not tma and kind != "umma")),
+        "sync_warp": syncs(s, c),
+        "lead": s.lead_warp if by == "umma" else None,
         "first_lanes": None if peers is None else f"{s.scope.names['lane']} < {peers}",
     }
     return Statement("pipelines/release", values, s.note(c))
+
+
+def syncs(s: TaskState, c: CallStep) -> bool:
+    """Whether a release by one lane begins with a warp sync: its lanes have read the stages. Those that have read other
+    memory meet where it is derived; tcgen05.wait::ld is a step of the whole warp."""
+    b = s.builder
+    resource, r = _ring(s, c.target)
+    group = b.kernel.groups.get(c.target)
+    read = any(touches_generically(s, m) for m in (group.members if group is not None else (c.target,)))
+    by, kind = b.derived.arrivals[resource].empty_by, producer_kind(b, resource)
+    tma = r.pipeline is not None and kind == "tma"
+    return by == "warp" and (read or (not tma and kind != "umma"))
 
 
 def _skip(s: TaskState, c: CallStep) -> list[Statement]:

@@ -6,6 +6,8 @@ from math import prod
 from typing import Literal
 
 from tsgen.derive.arrivals import COMMIT
+from tsgen.derive.filling import copies as copies_of_threads
+from tsgen.derive.filling import filled_by_copies
 from tsgen.frozen import frozen
 from tsgen.lower.clusters import peer_rank, peers_axis
 from tsgen.lower.context import Builder
@@ -134,10 +136,9 @@ def producer_kind(b: Builder, resource: str) -> Producer:
         return "tma"
     if b.derived.arrivals[resource].full_by == "umma":
         return "umma"
-    ops = {w.op for w in r.works.values() if w.role == "producer" and not w.auxiliary}
-    if "cp_async_load" not in ops:
+    if not filled_by_copies(r):
         return "async"
-    if len(ops) > 1:
+    if not all(copies_of_threads(w) for w in r.works.values() if w.role == "producer"):
         refuse(f"stages of `{resource}` that threads and cp.async fill", r.span, "fill a ring in one of the two ways")
     return "cp_async"
 
@@ -163,11 +164,13 @@ def creation(b: Builder, r: Resource, p: Pipeline) -> Statement:
         "stages": py(p.stages, scope),
         "barriers": f"{r.name}_barriers",
         "count": f"2 * {py_factor(p.stages, scope)}",
-        "class": "PipelineCpAsync" if kind == "cp_async" else CLASSES.get(p.type),
+        "class": "PipelineCpAsync" if kind == "cp_async" and p.type == "async_async" else CLASSES.get(p.type),
         "full": _full_arrivals(b, r, p, kind),
         "empty": None if _one_commit(b, r) else empty_arrivals(b, r.name, r.name),
         "bytes": stage_bytes(b, r.name) if kind in ("tma", "clc") else None,
     }
+    if kind == "cp_async" and r.name in b.derived.pairs:
+        refuse(f"`{r.name}`, filled by cp.async for the MMAs of two CTAs", p.span, "its arrivals reach one CTA")
     shared = [a for a in b.kernel.launch.axes if a.cluster > 1]
     axis = peers_axis(b, r.name)
     if r.name in b.derived.pairs or (kind == "clc" and b.cluster_ctas > 1):

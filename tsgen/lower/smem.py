@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from tsgen.derive.filling import closes_group, copies
 from tsgen.derive.model import SmemBlock
 from tsgen.frozen import frozen
 from tsgen.lower.context import Builder
 from tsgen.lower.errors import refuse
-from tsgen.lower.program import SmemField
+from tsgen.lower.program import SmemField, Statement
 from tsgen.lower.pyexpr import Scope, py, py_factor, tile_index
 from tsgen.model.algebra import canonical
 from tsgen.model.dtypes import DTYPES
 from tsgen.model.expr import Const, Expr, Full, Index, Name, Ref, Slice, Window
-from tsgen.model.kernel import Field
-from tsgen.model.ops import accesses
+from tsgen.model.kernel import Field, Work
+from tsgen.model.ops import Access, accesses
 
 
 def tile_rank(field: Field) -> int:
@@ -153,15 +156,35 @@ def element_bytes(b: Builder, dtype: Expr) -> int:
 
 def needs_fence(b: Builder, ref: Ref) -> bool:
     """Whether some work reads the field through the async proxy, so that generic writes to it need a fence."""
-    field = b.field(ref)
-    works = [w for r in b.kernel.resources.values() for w in r.works.values()]
-    works += [w for t in b.kernel.tensors.values() for w in t.works.values()]
-    return any(
-        a.mode == "read"
-        and a.engine in ("bulk", "wgmma", "tcgen05")
-        and b.kind(a.ref) == "smem"
-        and b.field(a.ref) == field
-        for w in works
-        if w.op is not None
-        for a in accesses(w)
-    )
+    return any(_through_async_proxy(a) and _same_field(b, a, ref) for w in _works(b) for a in accesses(w))
+
+
+def fence_after(b: Builder, works: Iterable[Work], engine: str) -> list[Statement]:
+    """The fence of threads that have written shared memory through an engine, if the async proxy reads it next. To that
+    proxy, what cp.async writes is a generic write as any other."""
+    written = (a.ref for w in works for a in accesses(w) if a.mode == "write" and a.engine == engine)
+    return [Statement("ops/fence")] if any(b.kind(ref) == "smem" and needs_fence(b, ref) for ref in written) else []
+
+
+def fence_before(b: Builder, work: Work) -> list[Statement]:
+    """The fence before a work that reads through the async proxy what copies have brought into a ring. Their commit is
+    made when they are complete, so nobody is there to fence on the other side."""
+    read = [a.ref for a in accesses(work) if _through_async_proxy(a) and b.kind(a.ref) == "smem"]
+    brought = [a for w in _works(b) if copies(w) and not closes_group(b.kernel, w) for a in accesses(w)]
+    found = any(a.mode == "write" and _same_field(b, a, ref) for a in brought for ref in read)
+    return [Statement("ops/fence")] if found else []
+
+
+def _works(b: Builder) -> Iterator[Work]:
+    for r in b.kernel.resources.values():
+        yield from r.works.values()
+    for t in b.kernel.tensors.values():
+        yield from t.works.values()
+
+
+def _through_async_proxy(a: Access) -> bool:
+    return a.mode == "read" and a.engine in ("bulk", "wgmma", "tcgen05")
+
+
+def _same_field(b: Builder, a: Access, ref: Ref) -> bool:
+    return b.kind(a.ref) == "smem" and b.field(a.ref) == b.field(ref)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tsgen.derive.filling import closes_group
 from tsgen.lower import bodies, maps, pipelines, scales, tile_maps, tiles, tma, tmem, umma
 from tsgen.lower.binding import bind
 from tsgen.lower.context import TaskState
-from tsgen.lower.cp_async import cp_async_load
+from tsgen.lower.cp_async import closing, cp_async_load
 from tsgen.lower.errors import Unsupported, refuse, work_without_code
 from tsgen.lower.instances import in_product
 from tsgen.lower.mma import ref_of, wgmma
@@ -15,6 +16,8 @@ from tsgen.lower.program import Statement
 from tsgen.lower.pyexpr import py_factor
 from tsgen.lower.queue_steps import queue_step
 from tsgen.lower.rings import ring
+from tsgen.lower.smem import fence_after, fence_before
+from tsgen.lower.tmem_works import works_of
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Placed, text
 from tsgen.model.ops import stray_transposes
@@ -25,7 +28,8 @@ def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
     """The statements of one call step."""
     match c.kind:
         case "pipeline" | "group":
-            return pipelines.step(s, c)
+            met = c.method == "release" and pipelines.syncs(s, c)  # then the step itself begins with it
+            return [*([] if met else meeting(s, c)), *pipelines.step(s, c)]
         case "queue":
             return queue_step(s, c)
         case "barrier":
@@ -33,9 +37,21 @@ def lower_call(s: TaskState, c: CallStep) -> list[Statement]:
         case "pdl":
             return [Statement(f"ops/{c.method}", {}, s.note(c))]
         case "completion":
-            return [_completion(s, c)]
+            return [_completion(s, c), *_copied(s, c)]
         case "work":
-            return [*_deferred(s, c), *meeting(s, c), *_work(s, c)]
+            return [*_deferred(s, c), *meeting(s, c), *_before(s, c), *_work(s, c)]
+
+
+def _before(s: TaskState, c: CallStep) -> list[Statement]:
+    w = s.builder.kernel.work(c.target, c.method)
+    return [] if w is None else fence_before(s.builder, w)
+
+
+def _copied(s: TaskState, c: CallStep) -> list[Statement]:
+    """The fence after a wait for copies of the task itself."""
+    b = s.builder
+    mine = [w for w in works_of(s.task, b.kernel) if closes_group(b.kernel, w)] if c.target == "cp_async" else []
+    return fence_after(b, mine, "cp_async")
 
 
 def meeting(s: TaskState, x: Step) -> list[Statement]:
@@ -86,6 +102,13 @@ def _completion(s: TaskState, c: CallStep) -> Statement:
     return Statement("ops/completion", {"call": call, "lead": s.lead_warp if c.target == "bulk" else None}, s.note(c))
 
 
+def _once(s: TaskState, issued: Statement) -> list[Statement]:
+    """What a lane of each warp would issue, in a task of several warps: by the first."""
+    if s.lead_warp is None:
+        return [issued]
+    return [Statement("blocks/if", {"condition": s.lead_warp}, None, (issued,))]
+
+
 def _full_barrier(s: TaskState, c: CallStep, at: str) -> str:
     """The mbarrier that a work's copies into a stage complete on."""
     r = ring(s.builder, c.target)
@@ -111,7 +134,7 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
     if w.op is None:
         if w.body is None and w.call is None:
             raise Unsupported(work_without_code(f"{w.owner}.{w.name}", w.span))
-        return bodies.lower_body(s, w, c)
+        return [*bodies.lower_body(s, w, c), *fence_after(b, [w], "generic"), *closing(s, w)]
     bound = bind(w, c, each)
     match w.op:
         case "tma_load":
@@ -126,7 +149,8 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
         case "peer_store":
             at = stage(s, w.owner, w)
             assert at is not None
-            return [peer_store(s, bound, c, at, _full_barrier(s, c, at))]
+            stored = peer_store(s, bound, c, at, _full_barrier(s, c, at))
+            return [stored, *(fence_after(b, [w], "tx") if b.derived.peers[w.owner] == 1 else [])]
         case "wgmma":
             stages = {}
             for which in ("a", "b"):
@@ -146,9 +170,9 @@ def _work(s: TaskState, c: CallStep) -> list[Statement]:
             init = bound.args["init"]
             assert isinstance(init, Placed)
             factors = tuple(scales.scales_of(s, bound, x).tensor for x in ("sfa", "sfb") if x in bound.args)
-            return [umma.tcgen05_mma(s, bound, c, init.expr, at_stage, factors)]
+            return _once(s, umma.tcgen05_mma(s, bound, c, init.expr, at_stage, factors))
         case "tcgen05_cp":
-            return [scales.tcgen05_cp(s, bound, c)]
+            return _once(s, scales.tcgen05_cp(s, bound, c))
         case "tmem_load":
             return tmem.tmem_load(s, bound, c)
         case "tmem_store":

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from tsgen.derive.filling import closes_group
 from tsgen.derive.uses import peer_axis
 from tsgen.frozen import frozen
 from tsgen.model.dtypes import DTYPES
@@ -43,7 +44,7 @@ def _arrive(access: Open, values: Array, counted: Counted | None) -> None:
 
 
 def cp_async_load(act: Act) -> None:
-    """Each warp copies its part. The copies of a call are one group; on an async pipeline the commit waits for them."""
+    """Each warp copies its part. A call closes a group; on an async pipeline the commit waits for the copies."""
     w = act.w
     issued: list[Operation] = []
     for copy in copies(act.work):
@@ -55,21 +56,22 @@ def cp_async_load(act: Act) -> None:
         finish = partial(_land, access, tensor, taken, None)
         size = _nbytes(cell, act.own(extents(at)))
         issued.append(Operation(w.scheduler, "cp.async", w.cta, act.site, finish, signal=w.progress, size=size))
-    w.groups["cp_async"] += issued[:-1] if _on_async_ring(act) else []
+    w.copies += issued
+    if closes_group(w.kernel, act.work):
+        w.groups["cp_async"].append(_group(act, w.ungrouped + issued))
+        w.ungrouped = []
+    else:
+        w.ungrouped += issued
     for operation in issued:
         w.scheduler.issue(operation)
-    if issued:
-        w.groups["cp_async"].append(issued[-1] if len(issued) == 1 or _on_async_ring(act) else _group(act, issued))
-
-
-def _on_async_ring(act: Act) -> bool:
-    return (act.work.owner, act.node.instance) in act.w.layout.rings
 
 
 def _group(act: Act, issued: list[Operation]) -> Operation:
-    """Several copies as one group: done when all are."""
+    """Copies as one group: done when all are."""
     whole = Operation(act.w.scheduler, "cp.async", act.w.cta, act.site, lambda: None, signal=act.w.progress)
+    issued = [operation for operation in issued if not operation.done]
     left = len(issued)
+    whole.done = not issued
 
     def one() -> None:
         nonlocal left

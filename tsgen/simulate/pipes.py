@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, ROLES, WAIT
+from tsgen.derive.filling import filled_by_copies
 from tsgen.derive.unfold import Node
 from tsgen.derive.uses import peer_axis
 from tsgen.model.kernel import Pipeline, Resource
@@ -170,8 +171,8 @@ def _commit(w: Warp, ring: Ring, stage: int, phase: int, site: Site) -> None:
             if cta != w.cta and "cta_leader" in (pipeline.producer_signaling or ""):
                 return
         barrier = ring.full[cta][stage]
-        copying = [o for o in w.groups["cp_async"] if not o.done]
-        w.groups["cp_async"].clear()  # the arrival is their completion: no step waits for them
+        w.copies = [o for o in w.copies if not o.done]
+        copying = w.copies if filled_by_copies(resource) else []
         if not copying:
             barrier.arrive(32, phase, site)
             return

@@ -95,6 +95,8 @@ class Warp:
         self.registers: dict[tuple[str, str], Cell] = {}
         self.scalars: dict[tuple[str, str], Value] = {}
         self.groups: dict[str, list[Operation]] = {"wgmma": [], "bulk": [], "cp_async": []}
+        self.copies: list[Operation] = []  # by cp.async, that a commit may wait for
+        self.ungrouped: list[Operation] = []  # those of them that are in no group yet
         self.reads: list[Operation] = []  # of bulk groups: their sources
         self.loads: list[Operation] = []  # of tensor memory
         self.stores: list[Operation] = []

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 
 from tsgen.derive.arrivals import ROLES
+from tsgen.derive.filling import byteless
 from tsgen.derive.memory import instances
 from tsgen.derive.model import Derived
-from tsgen.derive.spread import APART, BY_THREAD, by_thread, divergent, elected, spread_of, writes_bytes
+from tsgen.derive.spread import APART, BY_THREAD, by_thread, divergent, elected, spread_of
 from tsgen.derive.storage import root
 from tsgen.derive.unfold import Node, calls, constant, work_env
 from tsgen.derive.uses import Uses, cluster_size
@@ -33,10 +34,11 @@ class Builder:
         self.system.pdl = any(r.kind == "pdl" for r in kernel.resources.values())
         self.layout = Layout(kernel, derived, self.system)
         self.rings: dict[tuple[str, int], int] = {}
-        self.silent = self._silent()
+        # rings whose works have no code yet that writes their bytes: there a commit stands for them
+        self.silent = {resource.name for resource, open in byteless(kernel, uses) if open}
         self.passed_on = self._passed_on()
         self.named: dict[tuple[int, str, int], int] = {}
-        self.pairs = bool(uses.pair)
+        self.pairs = self.system.pairs = bool(uses.pair)
         for resource in kernel.resources.values():
             if resource.pipeline is not None:
                 for index in range(instances(resource)):
@@ -85,21 +87,6 @@ class Builder:
             return False
 
         return {name for name, found in touched.items() if common(found)}
-
-    def _silent(self) -> set[str]:
-        """Rings that count bytes, but whose works have no code yet that writes them: there a commit stands for it."""
-        writing = {w.owner for owner in self.kernel.resources.values() for w in owner.works.values() if writes_bytes(w)}
-        found = set()
-        for name, resource in self.kernel.resources.items():
-            if (
-                resource.pipeline is not None
-                and resource.queue is None
-                and self.derived.arrivals[name].full_by == "arm"
-            ):
-                forks = [g.members for g in self.kernel.groups.values() if g.mode == "fork" and name in g.members]
-                if not writing.intersection(forks[0] if forks else (name,)):
-                    found.add(name)
-        return found
 
     # ---- places in the cluster ---------------------------------------------------------------------------------
 
@@ -226,8 +213,7 @@ class Builder:
             assert isinstance(step, CallStep)
             if step.kind == "completion" and step.target == "bulk":
                 return True
-            counts = self.derived.arrivals.get(step.target)
-            if step.method == "acquire" and counts is not None and counts.full_by == "arm":
+            if any(self._by_one(name, step.method) for name in self._members(step)):
                 return True
             work = self.kernel.work(step.target, step.method) if step.kind == "work" else None
             if work is None:
@@ -255,6 +241,22 @@ class Builder:
             if any(w and k is None for w, k in found):
                 return True
         return False
+
+    def _members(self, step: CallStep) -> tuple[str, ...]:
+        """The rings that a pipeline step moves."""
+        if step.kind not in ("pipeline", "group", "queue"):
+            return ()
+        group = self.kernel.groups.get(step.target)
+        return group.members if group is not None else (step.target,)
+
+    def _by_one(self, ring: str, method: str) -> bool:
+        """Whether one warp of a task does a step of a ring for all: it arms the bytes, or has the tensor core arrive.
+        That says nothing of the other warps."""
+        counts = self.derived.arrivals.get(ring)
+        if counts is None:
+            return False
+        by = counts.empty_by if method == "release" else counts.full_by
+        return by == {"acquire": "arm", "commit": "umma", "release": "umma"}.get(method)
 
 
 def _turn(program: tuple[Node, ...]) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import lcm
 
 from tsgen.verify.knowledge import Knowledge, Memory
+from tsgen.verify.leaving import in_flight
 from tsgen.verify.machine import EVERY, GUARD, LOOP, System
 from tsgen.verify.parts import balances
 from tsgen.verify.questions import comparisons
@@ -218,4 +219,4 @@ def finish(system: System, agents: list[int], st: State) -> Problem | None:
                 done = {st.done[b] for b in used} | ({0} if not full or not empty else set())
                 if len(done) > 1 or any(st.count[b] or st.transfer[b] for b in used):
                     return Problem("unbalanced", agents[0], -1, used[0], data=(r, stage))
-    return None
+    return in_flight(system, agents, st)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsgen.verify.leaving import note_freeing
 from tsgen.verify.machine import (
     ACCESS,
     ARM,
@@ -10,6 +11,7 @@ from tsgen.verify.machine import (
     CARRY_CP_ASYNC,
     CARRY_UMMA,
     CP_ASYNC,
+    CP_OPEN,
     EARLY,
     NAMED_ARRIVE,
     SKIP,
@@ -29,7 +31,7 @@ def collect(system: System) -> None:
     owners: dict[int, set[int]] = {}
     arriving: dict[int, set[int]] = {}  # barrier -> agents whose arrivals are their own; -1: those of an engine
     for index, agent in enumerate(system.agents):
-        copies = any(ins[0] == ACCESS and ins[3] == CP_ASYNC for ins in agent.code)
+        copies = any(ins[0] == ACCESS and ins[3] in (CP_ASYNC, CP_OPEN) for ins in agent.code)
         for ins in agent.code:
             if ins[0] in (WAIT, ARRIVE):
                 moved.update(ins[2])
@@ -51,6 +53,7 @@ def collect(system: System) -> None:
         if system.slot_ring[slot] >= 0:
             system.ring_slots.setdefault(system.slot_ring[slot], []).append(slot)
     track(system)
+    note_freeing(system)
     shared = [rings for base, rings in owners.items() if len(rings) > 1 or base in system.aliases]
     system.fixed_rings = frozenset(r for rings in shared for r in rings)
 

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from tsgen.derive.spread import OWN
+from tsgen.verify.leaving import untold
 from tsgen.verify.machine import System
 from tsgen.verify.shape import Shapes
 from tsgen.verify.state import ALWAYS, GRID, Moment, Record, State, Wait
@@ -70,7 +71,7 @@ class Knowledge:
                 return None
             return r if left == r.at else r._replace(at=left)
         own = known[r.agent]
-        if r.engine and not own & r.token:
+        if (r.engine and not own & r.token) or untold(self.system, st, c, r):
             return r
         if self.system.agents[r.agent].twin and not own & (r.token << 1) and r.spread != OWN:
             return r

@@ -46,7 +46,8 @@ from tsgen.verify.windows import TensorWindow, meet
 ) = range(23)
 
 # engines of accesses and completions
-SYNC, TX, BULK, CP_ASYNC, WGMMA, TCGEN05, TMEM_LD, TMEM_ST, BULK_WRITE = range(9)  # bulk: its sources
+SYNC, TX, BULK, CP_ASYNC, WGMMA, TCGEN05, TMEM_LD, TMEM_ST, BULK_WRITE, CP_OPEN = range(10)  # bulk: its sources
+ENGINES = 10
 ENGINE_NUMBERS = {
     "generic": SYNC,
     "tx": TX,
@@ -56,6 +57,7 @@ ENGINE_NUMBERS = {
     "tcgen05": TCGEN05,
     "tcgen05_ld": TMEM_LD,
     "tcgen05_st": TMEM_ST,
+    "cp_open": CP_OPEN,  # cp.async that fills an async pipeline: it is in no group yet
     "bulk_write": BULK_WRITE,  # what a bulk store writes: it is on its way when the source is free already
 }
 ENGINE_NAMES = {v: k for k, v in ENGINE_NUMBERS.items()}
@@ -228,6 +230,7 @@ class System:
     start: list[int] = field(default_factory=list)  # slot -> first position
     slot_ring: list[int] = field(default_factory=list)  # slot -> ring, -1 for a named barrier
     pdl: bool = False
+    pairs: bool = False  # CTAs 2n and 2n + 1 share MMAs
     named_users: list[tuple[int, int]] = field(default_factory=list)  # slot, named barrier
     ring_slots: dict[int, list[int]] = field(default_factory=dict)  # slots that move, by ring
     cell_users: list[set[int]] = field(default_factory=list)  # agents that touch a cell or its aliases
@@ -236,6 +239,8 @@ class System:
     sole: dict[int, int] = field(default_factory=dict)  # barrier -> the agent whose own arrivals alone complete it
     reached: set[int] = field(default_factory=set)  # first barriers of rings that somebody arrives at
     fixed_rings: frozenset[int] = frozenset()  # rings whose stages are not interchangeable: their bytes are shared
+    freed: frozenset[int] = frozenset()  # cells of tensor memory
+    freeing: list[tuple[int, ...]] = field(default_factory=list)  # by agent: who frees the tensor memory it touches
     read_cells: frozenset[int] = frozenset()  # cells of which a read wants to know whether they were written
     turning: dict[int, int] = field(default_factory=dict)  # cell -> ring, where each turn of the ring writes anew
     boxes: list[Box] = field(default_factory=lambda: [()])

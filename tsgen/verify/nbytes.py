@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tsgen.derive.filling import byteless
 from tsgen.derive.model import Derived
 from tsgen.derive.spread import role_only
 from tsgen.derive.storage import bits
@@ -135,6 +136,29 @@ def box_row(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
                     )
 
 
+@check("TS324", "bytes-of-nobody")
+def bytes_of_nobody(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
+    """A ring's full barrier waits for bytes, and no step writes any.
+
+    The type of a pipeline says what fills a stage: bytes that TMA writes (`tma_async`, `tma_umma`), or that the CTAs of
+    a cluster store (`peer_async`). Threads that store, and signals without storage, add no bytes: the barrier would
+    never complete, or, with no bytes to wait for, complete at `acquire`, before anything is there.
+    """
+    for resource, undecided in byteless(kernel, uses):
+        pipeline = resource.pipeline
+        assert pipeline is not None
+        if undecided or not uses.commits(resource.name):
+            continue
+        kind = PIPELINES[pipeline.type]
+        peers = kind.producer == "peer"
+        by, op = ("the CTAs of the cluster store", "peer_store") if peers else ("TMA writes", "tma_load")
+        yield Finding(
+            f"`{resource.name}` is a {pipeline.type} ring, full when bytes arrive that {by}; no step writes any",
+            pipeline.spans.get("type", pipeline.span),
+            f"fill it by `{op}`; if threads fill it or nothing does, write `type: async_{kind.consumer}`",
+        )
+
+
 _TMA = ("tx", "bulk")
 
 
@@ -151,5 +175,5 @@ def _row_bits(kernel: Kernel, ref: Ref, env: Env) -> int | None:
     return n * bits(kernel, tensor.dtype) if isinstance(n, int) else None
 
 
-CAUSES = (byte_count, bytes_differ, bytes_per_warp)
+CAUSES = (byte_count, bytes_differ, bytes_per_warp, bytes_of_nobody)
 CHECKS = (box_row,)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, ROLES, WAIT
+from tsgen.derive.filling import filled_by_copies
 from tsgen.derive.unfold import Node
 from tsgen.derive.uses import peer_axis
 from tsgen.model.kernel import Group, Pipeline, Resource
@@ -202,7 +203,8 @@ class Pipes:
             leaders = "cta_leader" in (pipeline.producer_signaling or "")
             if not (leaders and pair[0] != cta):
                 bases = (ring.full[pair[0]],)
-            units, carry = 32 * self.agent.warps, CARRY_CP_ASYNC
+            units = 32 * self.agent.warps
+            carry = CARRY_CP_ASYNC if filled_by_copies(resource) else CARRY_NOTHING
         elif resource.name in self.b.silent:
             full = ring.full[self.pair(resource.name, cta)[0]]
             transfer = (full, slots[0], ring.stages, 0, self.agent.warps)

@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 from tsgen.diagnostics import Diagnostic, Finding, Related, error
 from tsgen.model.steps import last_step
-from tsgen.verify.machine import CP_ASYNC, ENGINE_NAMES, SYNC
+from tsgen.verify.machine import CP_ASYNC, CP_OPEN, ENGINE_NAMES, SYNC
 from tsgen.verify.story import Story
 
 _ENDS = {  # what completes an access of an engine, as a step to write
     "tx": "wait for the stage's full barrier",
     "bulk": "`bulk.wait_group_read(n)`",
     "bulk_write": "`bulk.wait_group(n)`",
-    "cp_async": "`cp_async.wait_group(n)`, or commit an async pipeline",
+    "cp_async": "`cp_async.wait_group(n)`",
+    "cp_open": "the commit of its pipeline",
     "wgmma": "`wgmma.wait_group(n)`",
     "tcgen05": "a commit or release of a umma pipeline",
     "tcgen05_ld": "`tcgen05.wait_ld()`",
@@ -24,6 +25,7 @@ _UNITS = {
     "bulk": "a bulk store",
     "bulk_write": "a bulk store",
     "cp_async": "cp.async",
+    "cp_open": "cp.async",
     "wgmma": "WGMMA",
     "tcgen05": "an MMA",
 }
@@ -101,16 +103,20 @@ def store_outlives_task(story: Story) -> Finding:
     """A task ends while a bulk store, or a WGMMA, still reads its shared memory, or a cp.async still writes it.
 
     Shared memory goes with the CTA. After the last `tma_store`, and after the tile loop, wait until the sources have
-    been read; after the last `cp_async_load` that no async pipeline waits for, until it has been written.
+    been read; after the last `cp_async_load`, until it has been written. One that fills a stage of an async pipeline is
+    waited for by whoever waits for the stage, once it is committed.
     """
     p = story.problem
     task = story.system.agents[p.agent].task
     engine = ENGINE_NAMES[p.data[0]]
-    does = "writes" if p.data[0] == CP_ASYNC else "reads"
+    if engine == "tcgen05":
+        return _unfinished(story, "the kernel can end", "shared memory")
+    does = "writes" if p.data[0] in (CP_ASYNC, CP_OPEN) else "reads"
+    ends = f"put `{engine}.wait_group(0)` at the end of the schedule"
     return Finding(
         f"{story.who(p.agent)} can end while `{story.step(p.ref).text}` still {does} shared memory",
         story.span(p.ref),
-        f"put `{engine}.wait_group(0)` at the end of the schedule",
+        "commit the stage after the copy" if p.data[0] == CP_OPEN else ends,
         tuple(
             Related(text, span)
             for text, span in (
@@ -123,8 +129,37 @@ def store_outlives_task(story: Story) -> Finding:
     )
 
 
+@error("TS507", "tensor-memory-freed")
+def tensor_memory_freed(story: Story) -> Finding:
+    """Tensor memory is freed while an MMA, or another access to it, may still be under way.
+
+    It is freed when all tasks that move it to registers have come to their end. So one of them must know by then that
+    the access is complete: that of an MMA by a `wait` for a later `commit` of its task, its own by `tcgen05.wait_ld()`
+    or `tcgen05.wait_st()`.
+    """
+    return _unfinished(story, "tensor memory can be freed", "it")
+
+
+def _unfinished(story: Story, what: str, memory: str) -> Finding:
+    """An access that no task waits for."""
+    p = story.problem
+    name = ENGINE_NAMES[p.data[0]]
+    does = "writes" if p.data[1] else "reads"
+    help = f"put {_ENDS[name]} at the end of the schedule"
+    if name == "tcgen05":
+        help = "let a later commit of the same task, for which another task waits, stand after it"
+    return Finding(
+        f"{what} while `{story.step(p.ref).text}` of {story.who(p.agent)} still {does} {memory}",
+        story.span(p.ref),
+        help,
+        (),
+        story.timeline(),
+    )
+
+
 FINDINGS: dict[str, Callable[[Story], Diagnostic]] = {
     "race": race,
     "alias": race_through_alias,
     "unread": store_outlives_task,
+    "unfreed": tensor_memory_freed,
 }

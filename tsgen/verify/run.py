@@ -20,6 +20,7 @@ from tsgen.verify.machine import (
     CARRY_UMMA,
     COMPLETE,
     CP_ASYNC,
+    CP_OPEN,
     EARLY,
     END,
     END_LOOP,
@@ -223,7 +224,7 @@ class Runner(Questions):
             for token in st.engines[a][TCGEN05]:
                 mask |= token
         elif carry == CARRY_CP_ASYNC:
-            for token in st.engines[a][CP_ASYNC]:
+            for token in (*st.engines[a][CP_ASYNC], *st.engines[a][CP_OPEN]):
                 mask |= token | token << 1 if self.system.agents[a].twin else token
         for base in bases:
             if not self._count(base + stage, phase, units, mask, 0, a, ref):
@@ -470,14 +471,14 @@ class Runner(Questions):
 
     def _end(self, a: int, ins: Instruction) -> int:
         """A task may not end while an engine still reads or writes the shared memory that goes with it."""
-        st, code = self.st, self.system.agents[a].code
-        flying = [*st.engines[a][BULK], *st.engines[a][WGMMA], *st.engines[a][CP_ASYNC]]
+        st, flying = self.st, 0
+        for engine in (BULK, WGMMA, CP_ASYNC, CP_OPEN):
+            for token in st.engines[a][engine]:
+                flying |= token
+        if flying:
+            for mask in (*st.current, *st.last, *st.known):
+                flying &= ~mask  # a commit made by cp.async took it along: whoever waits for the stage waits for it
         for r in (r for records in st.cells for r in records if flying and r.agent == a and r.spread != OWN):
-            if not any(r.token & token for token in flying):
-                continue
-            if r.engine == CP_ASYNC:
-                begun = max(pc for pc, done in enumerate(code) if done[0] == ACCESS and done[-1] == r.ref)
-                if any(done[0] == ARRIVE and done[6] == CARRY_CP_ASYNC for done in code[begun:]):
-                    continue  # whoever waits for the stage waits for it
-            self._fail("unread", a, r.ref, data=(r.engine,))
+            if r.token & flying:
+                self._fail("unread", a, r.ref, data=(r.engine,))
         return ENDED

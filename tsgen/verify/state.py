@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tsgen.verify.machine import System
+from tsgen.verify.machine import ENGINES, System
 
 GRID = 1  # the token of a griddepcontrol.wait
 ALWAYS = 2  # the token of what everybody knows
@@ -160,4 +160,4 @@ class State:
 
 
 # by engine number: tokens of groups in flight, oldest first (bulk: then those whose source is free but not the rest)
-_IDLE: tuple[tuple[int, ...], ...] = ((),) * 9
+_IDLE: tuple[tuple[int, ...], ...] = ((),) * ENGINES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tsgen.derive.spread import same_threads
-from tsgen.verify.machine import SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
+from tsgen.verify.machine import CP_ASYNC, CP_OPEN, SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
 from tsgen.verify.state import Moment, Problem, Record, State
 from tsgen.verify.written import unwritten
 from tsgen.verify.written import write as note_write
@@ -83,6 +83,9 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
             st.twin[a] |= token << 1
     elif engine != TX:
         row = list(st.engines[a])
+        if engine == CP_ASYNC and row[CP_OPEN]:  # a group takes in all that is in none yet
+            token |= row[CP_OPEN][0]
+            row[CP_OPEN] = ()
         groups = (*row[engine], token)
         keep = system.agents[a].groups.get(engine, 0) + 1
         if len(groups) > keep:  # older groups complete together

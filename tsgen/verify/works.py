@@ -10,6 +10,7 @@ from math import lcm
 from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT, RELEASE, WAIT
+from tsgen.derive.filling import closes_group
 from tsgen.derive.memory import instances
 from tsgen.derive.pdl import behind_wait
 from tsgen.derive.spread import (
@@ -43,6 +44,8 @@ from tsgen.verify.machine import (
     BRACKET,
     BULK,
     BULK_WRITE,
+    CP_ASYNC,
+    CP_OPEN,
     ENGINE_NUMBERS,
     GRID_NEEDED,
     SOME,
@@ -145,6 +148,8 @@ class Works:
         by_engine: dict[int, list[Item]] = {}
         for access in found:
             engine = ENGINE_NUMBERS[engine_of(self.kernel, work, access.engine)]
+            if engine == CP_ASYNC and not closes_group(self.kernel, work):
+                engine = CP_OPEN
             if access.ref.resource is None:
                 item = self._tensor(work, access, node)
                 if item is not None:

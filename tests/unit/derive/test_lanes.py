@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.support.checking import check_text
+from tests.unit.lower.build import ROOT
+from tests.unit.verify import handing
 from tsgen.derive import derive
 from tsgen.emit import emit
 from tsgen.spec import load_program
@@ -135,3 +138,52 @@ def test_the_module_syncs_the_warp_where_lanes_meet(tmp_path: Path) -> None:
         assert len(syncs) == 2
         store = next(i for i, line in enumerate(lines) if line.startswith("cute.copy(") and "tma_y" in line)
         assert syncs[1] < store and "fence_proxy" in "".join(lines[syncs[0] : store])
+
+
+# ---- an arrival of one lane speaks for all --------------------------------------------------------------------------
+GET = "      get: {op: load, from: t, returns: [v]}\n"
+
+
+def told(tmp_path: Path, text: str) -> list[str]:
+    """The pipeline steps before which lanes meet."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(text, encoding="utf-8")
+    program = load_program(path).program
+    assert program is not None
+    lines = text.split("\n")
+    places = sorted(span for _, span in derive(program.kernels[0]).lanes.meetings)
+    found = [re.match(r"[\w.\[\]]+\(\)", lines[p.line - 1][p.column - 1 :]) for p in places]
+    return [m[0] for m in found if m is not None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "met"),
+    [
+        ("async_async", []),  # every thread arrives for itself
+        ("async_umma", ["s.release()"]),
+        ("umma_async", ["s.commit()", "s.release()"]),
+        ("umma_umma", ["s.commit()", "s.release()"]),
+    ],
+)
+def test_lanes_meet_before_one_of_them_tells_what_all_have_done(tmp_path: Path, kind: str, met: list[str]) -> None:
+    text = handing.spec(handing.signal(handing.STORE, kind), handing.SIGNAL, takers=1, target="sm_100a")
+    assert told(tmp_path, text) == met
+
+
+def test_a_release_of_another_ring_may_hand_memory_on(tmp_path: Path) -> None:
+    """What lanes have read is filled again after the release of a ring of TMA, whose own stages only TMA reads."""
+    first, then = "r.wait(), y.send(i=i), bulk.wait_group_read(0)", ", r.release(), s.release()"
+    resources = handing.signal(handing.STORE, "async_async")
+    resources += handing.ring(handing.TMA, "tma_async").replace("buf:", "r:").replace(GET, "")
+    fill = "r.acquire(), s.acquire(), buf.put(i=i), s.commit(), r.put(i=i), r.commit()"
+    text = handing.spec(resources, (fill, f"s.wait(), {first}, v = buf.get(){then}"), takers=1)
+    text = text.replace(
+        "work: {set:", 'work: {send: {op: tma_store, takes: [i], from: r.t, to: "y[m, i*128:+128]"}, set:'
+    )
+    assert told(tmp_path, text) == ["r.acquire()", "r.release()"]
+
+
+def test_a_stage_is_handed_on_by_its_own_ring(tmp_path: Path) -> None:
+    """No other step tells of it, so none needs a meeting on its account."""
+    for name in ("specs/rmsnorm.yaml", "specs/sm100_attention.yaml"):
+        assert not [s for s in told(tmp_path, (ROOT / name).read_text()) if s.endswith(("acquire()", "commit()"))]

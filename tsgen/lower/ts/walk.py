@@ -265,7 +265,12 @@ class Walk:
                 )
         out: list[Item] = []
         by_lanes = c.method == "release" and all(self._released_by_lanes(m) for m in members)
-        if by_lanes and (group_of(b, members[0]) is not None or touches_generically(self.s, c.target)):
+        one = c.method != "release" or self._released_by_lanes(members[0])
+        one = one or b.derived.arrivals[members[0]].empty_by == "umma"  # TS has every lane arrive at other rings
+        met = one and bool(steps.meeting(self.s, c))
+        if met and c.method != "release":
+            refuse(f"`{c.text}` by one lane of a warp whose lanes have touched shared memory, in TS", c.span)
+        if met or (by_lanes and (group_of(b, members[0]) is not None or touches_generically(self.s, c.target))):
             why = "every lane has read before one lane releases"
             sync = [line("cute.arch.sync_warp()")]
             out.append(WorkCall(members[0], "sync_warp", "consumer", True, sync, why, instance=self._instance(c)))
