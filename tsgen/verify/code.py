@@ -56,6 +56,7 @@ from tsgen.verify.machine import (
     StepInfo,
     Test,
 )
+from tsgen.verify.passing import watched
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.symbols import Env, Linear, Unknown
 from tsgen.verify.value_numbering import loop_values, outcomes
@@ -166,6 +167,7 @@ class Coder:
         for agent in self.system.agents:
             self._index(agent)
             self._flags(agent)
+            agent.watched = watched(self.system, agent)
         collect(self.system)
 
     def _join(self) -> None:

@@ -16,6 +16,7 @@ from tsgen.verify.knowledge import Knowledge, Memory
 from tsgen.verify.leaving import in_flight
 from tsgen.verify.machine import EVERY, GUARD, LOOP, System
 from tsgen.verify.parts import balances
+from tsgen.verify.passing import PASSED_OVER
 from tsgen.verify.questions import comparisons
 from tsgen.verify.run import MAX_STEPS, Runner
 from tsgen.verify.shape import Key, Shapes
@@ -24,7 +25,7 @@ from tsgen.verify.state import Decision, Problem, State
 MAX_STATES = 40_000  # some 20 seconds
 DEEP = 48
 ATTEMPTS = 8
-UNWRITTEN = "unwritten"  # the remark that is an error
+WRONG = ("unwritten", PASSED_OVER)  # remarks that are errors
 
 
 @dataclass
@@ -90,7 +91,8 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
 
     def end(cut: bool = False) -> tuple[Verdict, frozenset[Key]]:
         """Nothing orders or blocks wrongly; then reads of what nobody wrote are what is wrong."""
-        problem, state = remarks.pop(UNWRITTEN, (None, None))
+        kind = next((k for k in WRONG if k in remarks), "")
+        problem, state = remarks.pop(kind, (None, None))
         left = tuple(remarks.values())
         return Verdict(problem, state, states, runner.steps, closed and not cut, cut, left), frozenset()
 

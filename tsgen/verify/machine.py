@@ -131,6 +131,7 @@ class Agent:
     looks_back: bool = False  # it skips stages of the tile before
     slots: list[int] = field(default_factory=list)  # its positions
     groups: dict[int, int] = field(default_factory=dict)  # engine -> most groups that a completion leaves in flight
+    watched: dict[int, int] = field(default_factory=dict)  # positions of stages that it must read -> a step that waits
 
     def value(self, iteration: int) -> int:
         """The loop variable in an iteration: what tells the outcomes of a condition apart."""

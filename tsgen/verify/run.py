@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tsgen.derive.spread import OWN
+from tsgen.verify import passing
 from tsgen.verify.machine import (
     ACCESS,
     ARM,
@@ -191,6 +192,10 @@ class Runner(Questions):
                 return self._fail("answer", a, ref, b)
         for slot in slots:
             st.position[slot] += stride
+        if not lag and self.system.agents[a].watched:
+            passing.waited(self.system, st, a, slots, ref, self.remarks)
+            if self.stop_at in self.remarks:
+                return self._fail(*self.remarks[self.stop_at])
         return NEXT
 
     def _try(self, a: int, ins: Instruction) -> int:
@@ -308,6 +313,9 @@ class Runner(Questions):
         self.problem = access(self.system, st, a, ins, self.remarks) or self.remarks.get(self.stop_at)
         if self.problem is not None:
             return STOP
+        for item in ins[1] if st.unread else ():
+            if not item.write and item.slot >= 0:
+                st.unread &= ~(1 << item.slot)
         if ins[2]:
             mask = st.known[a] | st.twin[a]
             mask |= 3 << (st.tokens - 2) if self.system.agents[a].twin else 1 << (st.tokens - 1)
@@ -481,4 +489,8 @@ class Runner(Questions):
         for r in (r for records in st.cells for r in records if flying and r.agent == a and r.spread != OWN):
             if r.token & flying:
                 self._fail("unread", a, r.ref, data=(r.engine,))
+        if st.unread:
+            passing.ended(self.system, st, a, self.remarks)
+            if self.stop_at in self.remarks:
+                return self._fail(*self.remarks[self.stop_at])
         return ENDED

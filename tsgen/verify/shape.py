@@ -185,7 +185,7 @@ class Shapes:
             parts.append(self._named_positions(st))
         for a in self.agents:
             parts.append(tuple((s, c, k._replace(tile=k.tile - tile)) for s, c, k in st.debts[a]))
-        parts.append((st.answers, st.answered, st.unanswered))
+        parts.append((st.answers, st.answered, st.unanswered, st.unread))
         return tuple(parts)
 
     def _inside(self, st: State, a: int) -> bool:

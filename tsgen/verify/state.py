@@ -88,7 +88,7 @@ class State:
     __slots__ = (
         "answered", "answers", "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact",
         "iteration", "known", "last", "late", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile",
-        "tokens", "transfer", "twin", "unanswered", "value", "waits", "written",
+        "tokens", "transfer", "twin", "unanswered", "unread", "value", "waits", "written",
     )  # fmt: skip
 
     def __init__(self, system: System) -> None:
@@ -114,6 +114,7 @@ class State:
         self.answers = 0  # slots that a try has an answer for
         self.answered = 0  # steps that had the answer of a try, and steps that had none
         self.unanswered = 0
+        self.unread = 0  # slots of stages that were waited for and must be read
         self.written: list[Written] = [NOT_WRITTEN] * system.cells
         self.tokens = 2
         self.low: dict[Decision, int] = {}  # least value of an unknown that is not decided yet
@@ -147,6 +148,7 @@ class State:
         new.answers = self.answers
         new.answered = self.answered
         new.unanswered = self.unanswered
+        new.unread = self.unread
         new.written = self.written[:]
         new.tokens = self.tokens
         new.low = self.low.copy()

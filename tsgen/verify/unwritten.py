@@ -1,10 +1,12 @@
-"""Reads of what nobody wrote (TS503, TS504)."""
+"""Reads of what nobody wrote (TS503, TS504), and stages that nobody reads (TS508)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tsgen.diagnostics import Diagnostic, Finding, Related, Span, error
+from tsgen.verify.machine import ACCESS, Item, System
+from tsgen.verify.passing import PASSED_OVER
 from tsgen.verify.spans import Box
 from tsgen.verify.story import PLACES, Story
 from tsgen.verify.written import gaps
@@ -77,4 +79,40 @@ def _window(box: Box) -> str:
     return ", ".join(str(a) if b == a + 1 else f"{a}:+{b - a}" for a, b in box)
 
 
-FINDINGS: dict[str, Callable[[Story], Diagnostic]] = {"unwritten": read_of_nothing, "partly": read_of_gaps}
+@error("TS508", "stage-passed-over")
+def stage_passed_over(story: Story) -> Finding:
+    """A task waits for a stage of a ring, and waits for the next, or ends, without reading it.
+
+    A work reads the stage that was waited for last. Whoever waits twice before a read never sees the first of the two:
+    what stands in it is lost. Let a read come between two waits.
+    """
+    p = story.problem
+    name = story.ring(p.data[0])
+    when = story.when()
+    resource = story.system.rings[p.data[0]].resource
+    reads = {
+        story.span(ins[-1]): f"`{story.step(ins[-1]).text}` reads it"
+        for ins in story.system.agents[p.agent].code
+        if ins[0] == ACCESS and any(_reads(story.system, i, p.data[0]) for i in ins[1])
+    }
+    others = {story.span(r): f"`{story.step(r).text}`" for r in story.steps_of(p.agent, resource, ("wait", "release"))}
+    places = {s: text for s, text in {**reads, **others}.items() if s != story.span(p.ref)}
+    return Finding(
+        f"`{story.step(p.ref).text}` of {story.task(p.agent)}{' ' + when if when else ''}: a stage of {name} is waited "
+        "for and never read",
+        story.span(p.ref),
+        "let a read come between two waits: a work reads the stage that was waited for last",
+        tuple(Related(text, span) for span, text in places.items())[:PLACES],
+        story.timeline(),
+    )
+
+
+def _reads(system: System, item: Item, ring: int) -> bool:
+    return item.slot >= 0 and not item.write and system.slot_ring[item.slot] == ring
+
+
+FINDINGS: dict[str, Callable[[Story], Diagnostic]] = {
+    "unwritten": read_of_nothing,
+    "partly": read_of_gaps,
+    PASSED_OVER: stage_passed_over,
+}
