@@ -1,6 +1,6 @@
 """Intervals of launch-time and tile-time values: what `launch.assume` and the definitions of `let` say about them.
 
-Interval arithmetic over the integers; None is unbounded. The verifier sweeps a loop's trip count inside its interval.
+Interval arithmetic over the integers; None is unbounded. Floats have none (they may be NaN). The verifier sweeps a loop's trip count inside its interval.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from tsgen.frozen import frozen
 from tsgen.model.algebra import Env, NotConstant, NoValue, canonical, evaluate
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary
+from tsgen.model.floats import floats, marked
+from tsgen.model.inexact import MARK, inexact
 from tsgen.model.kernel import Kernel
 
 
@@ -45,12 +47,13 @@ def intervals(kernel: Kernel) -> dict[str, Interval]:
         known[axis.name] = Interval(0)
     known.update({b: Interval(0) for b in ("thread", "lane", "warp")})
     known.update({b: Interval(1) for b in ("threads", "sms")})
-    facts = [p.expr for p in kernel.launch.assume]
+    loose = floats(kernel)
+    facts = [marked(p.expr, kernel, loose) for p in kernel.launch.assume]
     for _ in range(2):  # a second round lets assumptions over `let` values use what their definitions say
         for fact in facts:
             _assume(fact, known, env)
         for let in kernel.launch.lets:
-            known[let.name] = known.get(let.name, _ANY).meet(interval(let.value, known, env))
+            known[let.name] = known.get(let.name, _ANY).meet(interval(marked(let.value, kernel, loose), known, env))
     return known
 
 
@@ -66,7 +69,7 @@ def _assume(e: Expr, known: dict[str, Interval], env: Env) -> None:
 
 
 def _bound(e: Expr, op: str, other: Interval, known: dict[str, Interval]) -> None:
-    if not isinstance(e, Name) or (e.id not in known and op not in ("<", "<=", ">", ">=", "==")):
+    if not isinstance(e, Name) or MARK in e.id or (e.id not in known and op not in ("<", "<=", ">", ">=", "==")):
         return
     low, high = other.low, other.high
     match op:
@@ -95,6 +98,8 @@ def interval(e: Expr, known: Intervals, env: Env) -> Interval:
     except NotConstant:
         pass
     except NoValue:
+        return _ANY
+    if inexact(e, env):
         return _ANY
     match e:
         case Name():

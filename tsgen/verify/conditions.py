@@ -8,6 +8,7 @@ from math import gcd, lcm
 from tsgen.derive.unfold import constant
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Binary, BoolOp, Compare, Const, Expr, Name, Ref, Unary, children, names
+from tsgen.model.inexact import inexact
 from tsgen.model.poly import Atom, Poly
 from tsgen.verify.machine import Test
 from tsgen.verify.symbols import Env, Linear, Symbols, names_of
@@ -22,7 +23,7 @@ def test_bounds(e: Expr, env: Env) -> Iterator[tuple[Expr, Expr]]:
     """The differences that the comparisons of a condition take, and the side that names each."""
     if isinstance(e, Compare):
         for a, b in zip(e.operands, e.operands[1:], strict=False):
-            if not _made(Binary("-", a, b)):
+            if not _made(Binary("-", a, b), env):
                 yield Binary("-", a, b), b if constant(a, env) is not None else a
     elif isinstance(e, BoolOp):
         for v in e.values:
@@ -39,9 +40,9 @@ def test_of(symbols: Symbols, e: Expr, env: Env, loop: Values) -> Test | None:
     return test
 
 
-def _made(e: Expr) -> bool:
-    """Whether an expression holds a value that is known only by what made it."""
-    return any(n.startswith("%") for n in names(e))
+def _made(e: Expr, env: Env) -> bool:
+    """Whether an expression holds a value that is known only by what made it, or is no integer."""
+    return inexact(e, env) or any(n.startswith("%") for n in names(e))
 
 
 def unknowns_of(test: Test) -> list[int]:
@@ -75,7 +76,7 @@ def _test(symbols: Symbols, e: Expr, env: Env, loop: Values) -> Test | None:
 
 def _comparison(symbols: Symbols, op: str, difference: Expr, env: Env, loop: Values) -> Test | None:
     """`difference op 0`, with the loop variable as first + step * iteration."""
-    if _made(difference):
+    if _made(difference, env):
         return None
     if VAR not in names(difference):
         form = symbols.form(difference, env)

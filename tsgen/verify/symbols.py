@@ -19,6 +19,7 @@ from typing import NamedTuple
 from tsgen.model.algebra import canonical, substitute
 from tsgen.model.bounds import Interval, interval, intervals
 from tsgen.model.expr import Binary, Call, Expr, Name, Scalar, names, text
+from tsgen.model.floats import floats, marked
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Atom, Monomial, Poly
 from tsgen.verify.rewrite import assumed, counted, equalities, limited, simplified
@@ -58,6 +59,7 @@ class Symbols:
     _lets: dict[str, Expr] = field(default_factory=dict)
     _dims: dict[str, Expr] = field(default_factory=dict)  # those that are known in terms of others
     _known: dict[str, Interval] = field(default_factory=dict)
+    _floats: frozenset[str] = frozenset()
     _units: dict[Poly, str] = field(default_factory=dict)  # non-constant parts without their factor, and their text
     _counted: dict[Poly, str] = field(default_factory=dict)  # those of bounds, with their sign
     _facts: list[tuple[Poly, Interval]] = field(default_factory=list)
@@ -68,6 +70,7 @@ class Symbols:
 
     def __post_init__(self) -> None:
         self._known = intervals(self.kernel)
+        self._floats = floats(self.kernel)
         for let in self.kernel.launch.lets:
             self._lets[let.name] = substitute(let.value, self._lets)
         self._dims = equalities(self.kernel, self._lets)
@@ -97,7 +100,8 @@ class Symbols:
         key = (e, tuple((n, env[n]) for n in sorted(names(e)) if n in env))
         found = self._polys.get(key)
         if found is None:
-            written = simplified(substitute(e, self._lets), self._known, env)
+            exact = marked(substitute(e, self._lets), self.kernel, self._floats)
+            written = simplified(exact, self._known, env)
             found = self._polys[key] = canonical(substitute(written, self._dims), env)
         return found
 
@@ -160,6 +164,7 @@ class Symbols:
         return text(name if parts_of(self.poly(name, env))[0] in (unit, -unit) else e)
 
     def _interval(self, e: Expr, step: Expr | None, env: Env) -> Interval:
+        e = marked(e, self.kernel, self._floats)
         if step is None or self.strides(e, step, env):
             return interval(e, self._known, env)
         return interval(Call("ceil_div", (e, step)), self._known, env)
