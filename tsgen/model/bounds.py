@@ -1,6 +1,7 @@
 """Intervals of launch-time and tile-time values: what `launch.assume` and the definitions of `let` say about them.
 
-Interval arithmetic over the integers; None is unbounded. Floats have none (they may be NaN). The verifier sweeps a loop's trip count inside its interval.
+Interval arithmetic over the integers; None is unbounded. Floats have no interval: they may be NaN. The verifier sweeps
+a loop's trip count inside its interval.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Poly:
 
     @property
     def integral(self) -> bool:
-        """Whether every value is an integer. Names and elements of tensors stand for integers, unless they are marked."""
+        """Whether every value is an integer. Names and elements of tensors stand for integers, unless marked."""
         return all(c.denominator == 1 and all(_integral(a) for a, _ in m) for m, c in self.terms)
 
 

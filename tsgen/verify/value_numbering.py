@@ -106,8 +106,9 @@ class _Walk:
             found = self.v.number(("part", kinds, ref.transposed), [found, *window], loose=loose)
         return self.named(found)
 
-    def field(self, ref: Ref, own: int, env: Env) -> Poly:
-        """The value of a register or of a field of a stage. `own`: the instance where none is written."""
+    def field(self, ref: Ref, own: int, env: Env, role: str = "consumer") -> Poly:
+        """The value of a register or of a field of a stage. `own`: the instance where none is written. A producer sees
+        what it has written so far, and others may be writing beside it."""
         resource = self.kernel.resources[ref.resource or ""]
         at = own if ref.instance is None else index_of(ref.instance, env)
         place, loose = (resource.name, ref.name), float_ref(ref, self.kernel)
@@ -115,7 +116,8 @@ class _Walk:
             if resource.kind == "rmem":
                 return self.register(f"{ref.resource}[{at}].{ref.name}")
             if place not in self.v.changing and self.in_step(resource.name):
-                return self.v.number(("stage", *place, at), self.places(resource.name, at), self.private, loose=loose)
+                key = ("stage", *place, at, self.me if role == "producer" else None)
+                return self.v.number(key, self.places(resource.name, at), self.private, loose=loose)
         return self.now(".".join(place), loose)
 
     def in_step(self, ring: str) -> bool:
@@ -126,13 +128,13 @@ class _Walk:
         return pipeline is not None and max(pipeline.interleave_stride) == 1 and not moved
 
     def places(self, ring: str, at: int) -> list[Poly]:
-        """How many steps on a ring were taken: they choose the stage."""
+        """How many steps on a ring were taken: they choose the stage. And how often it has been written."""
         mine = {
             side: self.state.get(f"{ring}[{at}]:{side}", _ZERO) for side in ("acquire", "commit", "wait", "release")
         }
         fills = mine["acquire"] if mine["acquire"] != _ZERO else mine["commit"]
         reads = mine["wait"] if mine["wait"] != _ZERO else mine["release"]
-        return [fills, reads]
+        return [fills, reads, self.state.get(f"{ring}[{at}]:write", _ZERO)]
 
     def tagged(self, name: str) -> str:
         """A name as it stands in a value at the head of a loop, where it may be a float."""
@@ -197,10 +199,15 @@ class _Walk:
             self.state[result] = self.v.number((*who, name), of, made, loose=self.loose(result))
         for access in self.v.uses.accesses(work):
             owner = self.kernel.resources.get(access.ref.resource or "")
-            if access.mode == "write" and owner is not None and owner.kind == "rmem":
-                own = node.instance if owner.name == work.owner else 0
-                at = own if access.ref.instance is None else index_of(access.ref.instance, env)
+            if access.mode != "write" or owner is None:
+                continue
+            own = node.instance if owner.name == work.owner else 0
+            at = own if access.ref.instance is None else index_of(access.ref.instance, env)
+            if owner.kind == "rmem":
                 self.write(access.ref, at, who, parts, work.op is None)
+            elif owner.pipeline is not None:
+                name = f"{owner.name}[{at}]:write"
+                self.state[name] = self.state.get(name, _ZERO) + Poly.constant(1)
 
     def write(self, ref: Ref, at: int, who: tuple[str, int], parts: list[Poly], partly: bool) -> None:
         if at == UNKNOWN:
@@ -218,10 +225,11 @@ class _Walk:
         assert isinstance(step, CallStep)
         own = (*work.takes, *work.static)
         found = [self.poly(step.args[name].expr) if name in step.args else Poly.constant(0) for name in own]
+        code = work.body is not None or work.call is not None  # it may read what it is said to write
         for access in self.v.uses.accesses(work):
-            if access.mode == "read" and access.ref.resource is not None:
+            if (access.mode == "read" or code) and access.ref.resource is not None:
                 own_instance = node.instance if access.ref.resource == work.owner else 0
-                found.append(self.field(access.ref, own_instance, env))
+                found.append(self.field(access.ref, own_instance, env, work.role))
         used: set[str] = set()
         for part in (q for e in of_work(work) for q in _quotients(e)):
             if isinstance(part, Name | Ref):
@@ -230,13 +238,13 @@ class _Walk:
                 found.append(self.poly(part))
                 used |= names(part) - {axis.name for axis in self.kernel.launch.axes}
         if work.op is None and work.body is None:  # what a function asks for is not known
-            used |= {axis.name for axis in self.kernel.launch.axes}
+            used |= {axis.name for axis in self.kernel.launch.axes} | {"threads"}
         for name in sorted(used - set(own)):
             symbol = self.kernel.symbols.get(name)
             if name == "stage" and work.owner in self.kernel.resources:
                 known = self.in_step(work.owner)
                 found += self.places(work.owner, node.instance) if known else [self.now(f"{work.owner}:stage", False)]
-            elif name in BY_THREAD:
+            elif name in BY_THREAD or name == "threads":
                 found.append(canonical(Name(name), self.env))
             elif name in self.kernel.tensors:
                 found += [self.now(name, name in self.v.floats)] if ("", name) in self.v.changing else []
