@@ -294,8 +294,9 @@ class Coder:
         self._emit(END_LOOP, head)
         last = any(ins[0] == GUARD and ins[1] == LAST for ins in body)
         self.agent.code[head] = (*self.agent.code[head][:3], len(self.agent.code), last, ref)
-        bound = Binary("-", step.end.expr, step.start.expr)
-        self.pending.append(Pending(self.agent, head, 1, bound, node.env, step.end.expr, step.step.expr))
+        bound = self._as_read(Binary("-", step.end.expr, step.start.expr), node)
+        end = self._as_read(step.end.expr, node)
+        self.pending.append(Pending(self.agent, head, 1, bound, node.env, end, step.step.expr))
 
     def _tiles(self, node: Node, context: Context) -> None:
         step = node.step
@@ -408,7 +409,11 @@ class Coder:
         if n is not None and slots:
             offset = context.tile_offset if context.tiles is not None else 0
             at = self._emit(SKIP, slots, Linear(0), offset, self._ref(step))
-            self.pending.append(Pending(self.agent, at, 2, n.expr, node.env, n.expr))
+            many = self._as_read(n.expr, node)
+            self.pending.append(Pending(self.agent, at, 2, many, node.env, many))
+
+    def _as_read(self, e: Expr, node: Node) -> Expr:
+        return self.values.as_read(e, self.agent.task.name, (self.agent.instance.index, node.step.span), node.env)
 
     def _complete(self, node: Node) -> None:
         step = node.step

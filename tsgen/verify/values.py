@@ -15,14 +15,15 @@ from typing import NamedTuple
 from tsgen.derive.spread import BY_THREAD
 from tsgen.derive.unfold import calls
 from tsgen.derive.uses import Uses
-from tsgen.model.expr import Expr
+from tsgen.model.algebra import canonical, rebuild
+from tsgen.model.expr import Expr, Name, Ref, text
 from tsgen.model.floats import floats
 from tsgen.model.inexact import MARK
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep
 from tsgen.verify.outcomes import Form
-from tsgen.verify.symbols import Symbols, names_of
+from tsgen.verify.symbols import Env, Symbols, names_of
 from tsgen.verify.uniform import uniform
 
 VAR = "#"
@@ -121,6 +122,19 @@ class Values:
             made = made._replace(open=made.open - closed, per_iteration=made.per_iteration and not outside)
             self._made[name] = made
         return Poly.atom(name)
+
+    def as_read(self, e: Expr, task: str, place: Hashable, env: Env) -> Expr:
+        """A bound, in which what the kernel itself writes is another number for each reader, in each tile: it may have
+        changed in between."""
+        if isinstance(e, Name) and e.id in self.symbols.lets:
+            return self.as_read(self.symbols.lets[e.id], task, place, env)
+        named = e.id if isinstance(e, Name) else e.name if isinstance(e, Ref) and e.resource is None else None
+        if ("", named) not in self.changing:
+            return rebuild(e, lambda c: self.as_read(c, task, place, env))
+        made = Made(per_tile=True, per_cta=bool(self.symbols.clusters))
+        (name,) = names_of(self.number(("bound", task, place), [canonical(e, env)], made))
+        self.symbols.said[name] = Name(f"`{text(e)}` (which the kernel writes) as {task} reads it")
+        return Name(name)
 
     def whole(self, p: Poly) -> bool:
         """Whether a number is certainly an integer: elements of tensors are, values of works need not be."""
