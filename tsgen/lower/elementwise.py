@@ -8,7 +8,7 @@ from typing import Literal
 from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
 from tsgen.lower.errors import refuse
-from tsgen.lower.pyexpr import Scope
+from tsgen.lower.pyexpr import Scope, truncated
 from tsgen.model.algebra import NoValue, evaluate, is_constant, prune
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Scalar, Unary
 from tsgen.model.expr import text as expression_text
@@ -165,6 +165,8 @@ class Printer:
             refuse("`**` of run-time values", self.span, "write products")
         level = _LEVEL[e.op]
         left, right = self._operand(e.left, number, level), self._operand(e.right, number, level + 1)
+        if e.op == "%" and number == "int" and truncated(e, self.scope):
+            left = f"({left} % {right} + {right})"
         return _wrap(level, outer, f"{left} {e.op} {right}")
 
     def _compare(self, e: Compare, outer: int) -> str:

@@ -34,13 +34,15 @@ class Scope:
     """What the names of an expression are called where it is printed.
 
     `names` maps names of the spec to Python text, `extents` an axis to the text of its number of tiles, `ref` prints
-    a reference (an element of a tensor, a register field). `env` has the compile-time values.
+    a reference (an element of a tensor, a register field). `env` has the compile-time values. `least` knows the least
+    value that an expression may have; without it, the text is Python's, and not the DSL's.
     """
 
     env: Env
     names: Mapping[str, str]
     extents: Mapping[str, str] = field(default_factory=dict)
     ref: Callable[[Ref, Scope], str] | None = None
+    least: Callable[[Expr], int | None] | None = None
 
 
 def py(e: Expr, scope: Scope) -> str:
@@ -80,6 +82,8 @@ def _print(e: Expr, scope: Scope, outer: int) -> str:
         case Binary():
             level = _LEVEL[e.op]
             left, right = _print(e.left, scope, level), _print(e.right, scope, level + 1)
+            if e.op == "%" and truncated(e, scope):
+                left, right = f"({left} % {right} + {right})", _print(e.right, scope, level + 1)
             return _wrap(level, outer, f"{left} {e.op} {right}")
         case Compare():
             level = _LEVEL["cmp"]
@@ -101,6 +105,13 @@ def _print(e: Expr, scope: Scope, outer: int) -> str:
         case Ref():
             assert scope.ref is not None, e
             return scope.ref(e, scope)
+
+
+def truncated(e: Binary, scope: Scope) -> bool:
+    """Whether `%` of the DSL, which rounds quotients towards zero, may give another remainder than the language's."""
+    if scope.least is None or is_constant(e, scope.env):
+        return False
+    return any(low is None or low < 0 for low in (scope.least(e.left), scope.least(e.right)))
 
 
 def _constant(value: object, outer: int) -> str:

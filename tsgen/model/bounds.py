@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tsgen.frozen import frozen
 from tsgen.model.algebra import Env, NotConstant, NoValue, canonical, evaluate
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary
-from tsgen.model.floats import floats, marked
+from tsgen.model.floats import floats, marked, unsigned
 from tsgen.model.inexact import MARK, inexact
 from tsgen.model.kernel import Kernel
 
@@ -39,13 +39,17 @@ _ANY = Interval()
 
 
 def intervals(kernel: Kernel) -> dict[str, Interval]:
-    """The interval of each dim, rank-0 tensor, axis and `let` of a kernel. Dims are at least 0."""
+    """The interval of each dim, rank-0 tensor, axis and `let` of a kernel, and (with a point before the name) of the
+    elements of tensors. Dims and unsigned numbers are at least 0."""
     env = kernel.env
     known: dict[str, Interval] = {}
     for name in kernel.dims:
         known[name] = Interval(0)
     for axis in kernel.launch.axes:
         known[axis.name] = Interval(0)
+    for tensor in kernel.tensors.values():
+        if unsigned(tensor.dtype, kernel):
+            known[f".{tensor.name}" if tensor.shape else tensor.name] = Interval(0)
     known.update({b: Interval(0) for b in ("thread", "lane", "warp")})
     known.update({b: Interval(1) for b in ("threads", "sms")})
     loose = floats(kernel)
@@ -120,7 +124,9 @@ def interval(e: Expr, known: Intervals, env: Env) -> Interval:
             return _call(e, known, env)
         case Compare() | BoolOp() | Unary():
             return Interval(0, 1)
-        case Const() | Ref():
+        case Ref():
+            return known.get(f"{e.resource or ''}.{e.name}", _ANY)
+        case Const():
             return _ANY
     return _ANY
 

@@ -1,11 +1,12 @@
-"""Which names, elements and fields of a kernel hold floats."""
+"""Which names, elements and fields of a kernel hold floats. Scalars of unsigned and of short types are taken for such,
+too: arithmetic on them wraps around (elements and registers are widened first)."""
 
 from __future__ import annotations
 
 from collections.abc import Set
 
 from tsgen.model.algebra import NotConstant, NoValue, evaluate, rebuild
-from tsgen.model.dtypes import DTYPES
+from tsgen.model.dtypes import DTYPES, WIDENED
 from tsgen.model.expr import Expr, Name, Ref
 from tsgen.model.inexact import MARK, inexact
 from tsgen.model.kernel import Kernel
@@ -13,7 +14,8 @@ from tsgen.model.kernel import Kernel
 
 def floats(kernel: Kernel) -> frozenset[str]:
     """The scalars and the `let` values that may be floats."""
-    found = {t.name for t in kernel.tensors.values() if not t.shape and float_dtype(t.dtype, kernel)}
+    scalars = [t for t in kernel.tensors.values() if not t.shape]
+    found = {t.name for t in scalars if float_dtype(t.dtype, kernel) or _word(t.dtype, kernel) in WIDENED}
     for let in kernel.launch.lets:
         if inexact(marked(let.value, kernel, found), kernel.env):
             found.add(let.name)
@@ -22,11 +24,21 @@ def floats(kernel: Kernel) -> frozenset[str]:
 
 def float_dtype(dtype: Expr, kernel: Kernel) -> bool:
     """Whether numbers of a type may be floats. A type that is no known word may be one."""
-    try:
-        known = DTYPES.get(str(evaluate(dtype, kernel.env)))
-    except (NotConstant, NoValue):
-        return True
+    known = DTYPES.get(_word(dtype, kernel))
     return known is None or known.kind == "float"
+
+
+def unsigned(dtype: Expr, kernel: Kernel) -> bool:
+    """Whether numbers of a type are never negative."""
+    known = DTYPES.get(_word(dtype, kernel))
+    return known is not None and known.kind in ("uint", "bool")
+
+
+def _word(dtype: Expr, kernel: Kernel) -> str:
+    try:
+        return str(evaluate(dtype, kernel.env))
+    except (NotConstant, NoValue):
+        return ""
 
 
 def float_ref(ref: Ref, kernel: Kernel) -> bool:
