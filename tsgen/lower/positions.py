@@ -116,7 +116,10 @@ def _lane(s: TaskState, p: Pipeline, stride: int) -> str | None:
     if isinstance(start, Name) and each is not None and start.id == each.var and each.count <= stride:
         return s.py(start)
     first = canonical(start, s.scope.env).value
-    return str(first % stride) if first is not None else f"({s.py(start)}) % {stride}"
+    if first is not None:
+        return str(first % stride)
+    rest = Binary("%", start, Const(stride))
+    return s.py(rest) if truncated(rest, s.scope) else f"({s.py(start)}) % {stride}"
 
 
 def advance(s: TaskState, target: str, method: str) -> str:

@@ -57,6 +57,11 @@ def intervals(kernel: Kernel) -> dict[str, Interval]:
     for _ in range(2):  # a second round lets assumptions over `let` values use what their definitions say
         for fact in facts:
             _assume(fact, known, env)
+        for axis in kernel.launch.axes:
+            most = interval(marked(axis.extent, kernel, loose), known, env).high
+            if most is not None:  # CTAs of a cluster may lie past the edge
+                last = Interval(None, max(most + -most % axis.cluster - 1, 0))
+                known[axis.name] = known[axis.name].meet(last)
         for let in kernel.launch.lets:
             known[let.name] = known.get(let.name, _ANY).meet(interval(marked(let.value, kernel, loose), known, env))
     return known

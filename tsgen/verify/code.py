@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, Expr, Name, names, text
+from tsgen.model.expr import Binary, Expr, Name, Scalar, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, TileLoop, When
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
@@ -187,6 +187,7 @@ class Coder:
                 made.per_cta,
                 None,
                 variable=conditions[one.condition].variable,
+                asked=_asked(one) if one.identity == one.outcome.form else None,
             )
             for p in places:
                 moved[p.condition] = (one.condition, p.negated != one.negated)
@@ -443,6 +444,12 @@ class Coder:
         self._emit(NAMED_ARRIVE, self.b.named[key], slot, 32 * self.agent.warps, ref)
         if step.method != "arrive":
             self._emit(NAMED_WAIT, self.b.named[key], slot, ref)
+
+
+def _asked(place: Place) -> tuple[Expr, tuple[tuple[str, Scalar], ...]]:
+    """What a condition says, with the compile-time values that it needs."""
+    e = place.outcome.expr
+    return e, tuple((n, place.env[n]) for n in sorted(names(e)) if n in place.env)
 
 
 def _of_warp(nodes: tuple[Node, ...], warp: int) -> tuple[Node, ...]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from math import gcd, lcm
 
 from tsgen.derive.unfold import constant
-from tsgen.model.algebra import canonical
-from tsgen.model.expr import Binary, BoolOp, Compare, Const, Expr, Name, Ref, Unary, children, names
+from tsgen.model.algebra import canonical, substitute
+from tsgen.model.expr import Binary, BoolOp, Compare, Const, Expr, Name, Ref, Unary, children, names, walk
 from tsgen.model.inexact import inexact
 from tsgen.model.poly import Atom, Poly
-from tsgen.verify.machine import Test
+from tsgen.verify.machine import Condition, Test
 from tsgen.verify.symbols import Env, Linear, Symbols, names_of
 from tsgen.verify.values import VAR
 
@@ -38,6 +38,31 @@ def test_of(symbols: Symbols, e: Expr, env: Env, loop: Values) -> Test | None:
     if test is not None and any(symbols.unknowns[u].low is None for u in unknowns_of(test)):
         return None
     return test
+
+
+def said_at(symbols: Symbols, condition: Condition, iteration: int) -> Poly | None:
+    """What a condition says for one value of the loop variable, if that is known."""
+    at = _asked_at(symbols, condition, iteration)
+    return None if at is None else symbols.poly(*at)
+
+
+def _asked_at(symbols: Symbols, condition: Condition, iteration: int) -> tuple[Expr, Env] | None:
+    if condition.asked is None:
+        return None
+    e, env = condition.asked
+    return substitute(e, {VAR: Const(iteration)}), {**symbols.kernel.env, **dict(env)}
+
+
+def test_at(symbols: Symbols, condition: Condition, iteration: int) -> Test | None:
+    """The test of a condition for one value of the loop variable, if it can be computed there. What is made of floats
+    is not: the device rounds otherwise."""
+    at = _asked_at(symbols, condition, iteration)
+    if at is None:
+        return None
+    here, env = at
+    if any(inexact(o, env) for c in walk(here) if isinstance(c, Compare) for o in c.operands):
+        return None
+    return test_of(symbols, here, env, (0, 1))
 
 
 def _made(e: Expr, env: Env) -> bool:

@@ -14,7 +14,8 @@ from itertools import count
 from tsgen.derive.spread import BY_THREAD, role_only
 from tsgen.derive.unfold import UNKNOWN, Env, Node, constant, index_of, work_env
 from tsgen.model.algebra import canonical, rebuild
-from tsgen.model.expr import Binary, Const, Expr, Index, Name, Placed, Ref, children, names, walk
+from tsgen.model.bounds import interval, intervals
+from tsgen.model.expr import Binary, Call, Compare, Const, Expr, Index, Name, Placed, Ref, children, names, walk
 from tsgen.model.floats import float_ref, marked
 from tsgen.model.inexact import MARK
 from tsgen.model.kernel import Kernel, Task, TaskInstance, Work
@@ -27,7 +28,7 @@ from tsgen.verify.values import VAR, Made, Outcome, Values
 
 LATER = "'"
 _SIDES = {"acquire": "acquire", "commit": "commit", "wait": "wait", "release": "release", "skip": "wait"}
-_ZERO = Poly.constant(0)
+_ZERO, _ONE = Poly.constant(0), Poly.constant(1)
 
 
 def outcomes(values: Values, task: Task, instance: TaskInstance, program: tuple[Node, ...]) -> Mapping[int, Outcome]:
@@ -46,9 +47,10 @@ class _Walk:
         self.kernel = values.kernel
         self.me = (task.name, instance.index)
         self.state: dict[str, Poly] = {}
-        self.env: Env = {}
+        self.env: Env = self.kernel.env
         self.loop: tuple[str, Expr] | None = None  # the loop variable, and its value
         self.bounds: list[Poly] = []  # start, end and step of the loop
+        self.inside = self.everywhere = tuple(map(self.poly, _rooms(self.kernel)))  # what is not negative
         self.skip: Poly | None = None  # the tile's `skip_if`
         self.depth = 0
         self.later: dict[Poly, Poly] = {}  # value at the head of a loop -> the same in all iterations but the first
@@ -255,11 +257,26 @@ class _Walk:
     # ---- what may happen or not, and what happens again ----------------------------------------------------------
 
     def condition(self, node: Node, e: Expr) -> Poly:
-        written = without_quotients(self.written(e), self.env, self.v.whole)
+        written = without_quotients(self.inside_loop(self.written(e)), self.env, self.v.whole)
         form, negated = form_of(written, self.env, self.v.whole)
         made = Made.of([self.v.made_of(p) for p in polys_of(form)])
         self.found[id(node)] = Outcome(form, negated, written, made)
         return self.v.number(("holds", form, negated), polys_of(form))
+
+    def inside_loop(self, e: Expr) -> Expr:
+        """A condition without comparisons that hold, or do not, in every iteration and tile: `i < end` in a loop to the
+        end, or `m*64 < M` with as many tiles."""
+        if not isinstance(e, Compare) or len(e.ops) != 1:
+            return e if isinstance(e, Compare) else rebuild(e, self.inside_loop)
+        a, b = (canonical(x, self.env) for x in e.operands)
+        room = {"<": b - a - _ONE, "<=": b - a, ">": a - b - _ONE, ">=": a - b}.get(e.ops[0])
+        if room is None or not room.integral:
+            return e
+        for p in self.inside:
+            holds, fails = (room - p).value, (-room - _ONE - p).value
+            if (holds is not None and holds >= 0) or (fails is not None and fails >= 0):
+                return Const(holds is not None and holds >= 0)
+        return e
 
     def guarded(self, node: Node) -> None:
         match node.step:
@@ -314,10 +331,14 @@ class _Walk:
             here = Binary("+", start, here)
         self.bounds = [canonical(start, node.env), self.poly(loop.end.expr), canonical(step, node.env)]
 
+        least = interval(self.written(loop.step.expr), intervals(self.kernel), node.env).low
+
         def run() -> None:
             self.loop = (loop.var, here)
+            if least is not None and least > 0:
+                self.inside = (*self.everywhere, self.bounds[1] - canonical(here, node.env) - _ONE)
             self.block(node.body)
-            self.loop = None
+            self.loop, self.inside = None, self.everywhere
 
         self.again(run, ("loop",), [self.bounds[0], self.bounds[2], Poly.atom(VAR)], trips)
         self.bounds = []
@@ -397,6 +418,17 @@ def _integers(kernel: Kernel, program: tuple[Node, ...]) -> frozenset[str]:
             known = isinstance(ref, Ref) and not float_ref(ref, kernel)
             (whole if known else loose).update(step.results)
     return frozenset(whole - loose)
+
+
+def _rooms(kernel: Kernel) -> Iterator[Expr]:
+    """What tile coordinates leave of their axes. CTAs of a cluster may lie past the edge."""
+    for axis in kernel.launch.axes:
+        if axis.cluster == 1:
+            for extent in (axis.extent, Call("extent", (Name(axis.name),))):
+                yield Binary("-", Binary("-", extent, Name(axis.name)), Const(1))
+            if isinstance(axis.extent, Call) and axis.extent.function == "ceil_div":
+                whole, part = axis.extent.args
+                yield Binary("-", Binary("-", whole, Binary("*", Name(axis.name), part)), Const(1))
 
 
 def loop_values(loop: DomainLoop, env: Env) -> tuple[int, int]:

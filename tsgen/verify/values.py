@@ -127,7 +127,8 @@ class Values:
         """A bound, in which what the kernel itself writes is another number for each reader, in each tile: it may have
         changed in between."""
         if isinstance(e, Name) and e.id in self.symbols.lets:
-            return self.as_read(self.symbols.lets[e.id], task, place, env)
+            written = self.as_read(self.symbols.lets[e.id], task, place, env)
+            return e if written == self.symbols.lets[e.id] else written
         named = e.id if isinstance(e, Name) else e.name if isinstance(e, Ref) and e.resource is None else None
         if ("", named) not in self.changing:
             return rebuild(e, lambda c: self.as_read(c, task, place, env))
