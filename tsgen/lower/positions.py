@@ -15,9 +15,9 @@ from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.instances import once_for_each
 from tsgen.lower.program import Statement, assign
-from tsgen.lower.pyexpr import Scope, py
+from tsgen.lower.pyexpr import Scope, py, truncated
 from tsgen.model.algebra import canonical
-from tsgen.model.expr import Name
+from tsgen.model.expr import Binary, Const, Name
 from tsgen.model.kernel import Group, Pipeline, Work
 from tsgen.model.ops import accesses
 from tsgen.model.steps import (

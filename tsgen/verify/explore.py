@@ -57,10 +57,10 @@ def explore(
     """Follows all choices, cheapest first, so that the first problem found has the fewest trips and tiles.
 
     `fixed` unknowns have one value in all tiles, others are at least what `floors` says. With `part`, a large value
-    is another one for those who begin to count later (`Shapes.part`). Outcomes that are not `allowed` are left out. With `widen`, states of
-    one shape are merged into one that knows only what all of them know. Less knowledge can only make more things wrong:
-    no problem there is none anywhere. A problem after a merge may be one of the merge, so it is looked for again with
-    the shapes on the way to it kept apart.
+    is another one for those who begin to count later (`Shapes.part`). Choices that lead to a state that is not
+    `allowed` are left out. With `widen`, states of one shape are merged into one that knows only what all of them know.
+    Less knowledge can only make more things wrong: no problem there is none anywhere. A problem after a merge may be
+    one of the merge, so it is looked for again with the shapes on the way to it kept apart.
     """
     apart: set[Key] = set()
     states = steps = 0

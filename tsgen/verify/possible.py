@@ -53,8 +53,8 @@ class Relations:
         return False
 
     def agree(self, chosen: Iterable[Chosen], values: Mapping[int, Range]) -> bool:
-        """Whether the outcomes of conditions can be, each with those that speak of the same names, and with these values
-        of the unknowns."""
+        """Whether the outcomes of conditions can be, each with those that speak of the same names, and with these
+        values of the unknowns."""
         left = [(p, holds, frozenset(_free(p))) for p, holds in chosen]
         left = [c for c in left if not any(n.head.startswith("%") for n in c[2])]
         while left:
@@ -101,9 +101,9 @@ class Relations:
         true = " and ".join(f"({fact.format(_code(p, ordered))})" for fact, p in facts) or "True"
         units = "".join(f"{_code(self.units[u], ordered)}, " for u in wanted)
         row = eval(f"lambda {', '.join(ordered.values())}: ({units}) if {true} else None", _GIVEN)
-        for chosen in product(*likely):
+        for given in product(*likely):
             try:
-                found = row(*chosen)
+                found = row(*given)
             except (ZeroDivisionError, OverflowError):
                 continue
             if found is not None and all(

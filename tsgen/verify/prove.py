@@ -114,7 +114,7 @@ def judge(system: System, agents: list[int]) -> Verdict:
         return verdict
     if verdict.problem is not None and _possible(system, verdict):
         return verdict
-    if verdict.problem is not None and any(d.kind == "condition" for d, _ in decisions(verdict.state)):
+    if verdict.state is not None and any(d.kind == "condition" for d, _ in decisions(verdict.state)):
         other = _with_outcomes_that_can_be(system, agents, fixed)
         if other.problem is not None and _possible(system, other):
             return other

@@ -17,7 +17,11 @@ tensors:
   mode: {{dtype: i32, shape: [T]}}
   byte: {{dtype: u8, shape: [T], work: {{get: {{op: load, takes: [i], from: "byte[i]", returns: [z]}}}}}}
   word: {{dtype: u32, shape: [T]}}
-  y: {{dtype: i32, shape: [B, T], output: true, work: {{put: {{op: store, takes: [i], value: "{value}", to: "y[b, i]"}}}}}}
+  y:
+    dtype: i32
+    shape: [B, T]
+    output: true
+    work: {{put: {{op: store, takes: [i], value: "{value}", to: "y[b, i]"}}}}
 launch: {{tiles: {{b: B}}, let: {{n: "B - T"}}}}
 resources:
   r:

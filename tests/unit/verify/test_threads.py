@@ -10,7 +10,8 @@ SPEC = """tsgen: 1
 kernel: threads
 target: sm_90a
 doc: One task commits and one waits, as often as it has threads, or where it has many.
-tensors: {{y: {{dtype: i32, shape: [B, T], output: true, work: {{put: {{op: store, takes: [i], value: 1, to: "y[b, i]"}}}}}}}}
+tensors:
+  y: {{dtype: i32, shape: [B, T], output: true, work: {{put: {{op: store, takes: [i], value: 1, to: "y[b, i]"}}}}}}
 launch: {{tiles: {{b: B}}}}
 resources:
   r: {{kind: rmem, storage: {{c: {{dtype: i32, shape: []}}}}, work: {{own: {{op: map, set: ["c = threads"]}}}}}}
@@ -25,7 +26,10 @@ schedules:
       steps: [z = s.own(), r.own(), {{when_true: {{cond: "{condition}"}}, steps: [s.acquire(), s.commit()]}}]
   c:
     - domain_loop: {{var: i, {bounds}}}
-      steps: [z = s.own(), r.own(), {{when_true: {{cond: "{condition}"}}, steps: [s.wait(), "y.put(i=i)", s.release()]}}]
+      steps:
+        - z = s.own()
+        - r.own()
+        - {{when_true: {{cond: "{condition}"}}, steps: [s.wait(), "y.put(i=i)", s.release()]}}
 tasks: {{p: {{warp_idx: 0, num_warps: 1}}, c: {{warp_idx: 4, num_warps: {warps}}}}}
 """
 
