@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from math import gcd, lcm
 
 from tsgen.derive.unfold import constant
@@ -14,7 +15,14 @@ from tsgen.verify.machine import Condition, Test
 from tsgen.verify.symbols import Env, Linear, Symbols, names_of
 from tsgen.verify.values import VAR
 
-_COMPARE = ("<", "<=", ">", ">=", "==", "!=")
+_WITH_ZERO: dict[str, Callable[[Fraction], bool]] = {
+    "<": lambda v: v < 0,
+    "<=": lambda v: v <= 0,
+    ">": lambda v: v > 0,
+    ">=": lambda v: v >= 0,
+    "==": lambda v: v == 0,
+    "!=": lambda v: v != 0,
+}
 LONGEST_PERIOD = 64  # iterations
 Values = tuple[int, int]  # of the loop variable: the first, and the step
 
@@ -110,7 +118,7 @@ def _comparison(symbols: Symbols, op: str, difference: Expr, env: Env, loop: Val
     zero, one = (symbols.form(difference, {**env, VAR: first + i * step}) for i in range(2))
     if zero is not None and one is not None and zero.terms == one.terms and _linear(canonical(difference, env)):
         return Test(op, zero, one.const - zero.const)
-    return _in_turn(Compare((op,), (difference, Const(0))), env, loop)
+    return _in_turn(op, difference, env, loop)
 
 
 def _linear(p: Poly) -> bool:
@@ -119,17 +127,18 @@ def _linear(p: Poly) -> bool:
     return all(m == alone or VAR not in names_of(Poly(((m, c),))) for m, c in p.terms)
 
 
-def _in_turn(e: Expr, env: Env, loop: Values) -> Test | None:
-    """The test of a condition that repeats: the loop variable occurs in remainders alone."""
+def _in_turn(op: str, difference: Expr, env: Env, loop: Values) -> Test | None:
+    """The test of a comparison with zero that repeats: the loop variable occurs in remainders alone."""
     first, step = loop
-    whole = _period(e, env)
+    whole = _period(difference, env)
     if whole is None:
         return None
     period = whole // gcd(whole, step)
     if period > LONGEST_PERIOD:
         return None
-    values = [constant(e, {**env, VAR: first + i * step}) for i in range(period)]
-    return None if None in values else Test("turn", turn=tuple(bool(v) for v in values))
+    values = [canonical(difference, {**env, VAR: first + i * step}).value for i in range(period)]  # names may cancel
+    found = tuple(_WITH_ZERO[op](v) for v in values if v is not None)
+    return Test("turn", turn=found) if len(found) == period else None
 
 
 def _period(e: Expr, env: Env) -> int | None:

@@ -8,7 +8,7 @@ is left, every number of trips and tiles and every sequence of outcomes has been
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from math import lcm
 
@@ -85,7 +85,7 @@ def _explore(
     """One exploration; shapes in `apart` (None: all) are not merged. A problem comes with the merges on the way."""
     system, agents = runner.system, runner.agents
     knowledge = Knowledge(system, agents, shapes)
-    seen: dict[Key, Memory] = {}
+    seen: dict[Hashable, Memory] = {}
     queue: deque[State] = deque([State(system)])
     states, closed, deepest = 0, True, bound(system, agents)
     remarks: dict[str, tuple[Problem, State]] = {}
@@ -115,7 +115,8 @@ def _explore(
         shapes.forget(st)
         knowledge.settle(st)
         shape = shapes.shape(st)
-        memory = seen.setdefault(shape, Memory())
+        # what is still allowed depends on the iteration, which a shape does not tell
+        memory = seen.setdefault(shape if allowed is None else (shape, tuple(st.iteration), tuple(st.tile)), Memory())
         merged = knowledge.compare(st, memory, apart is not None and shape not in apart)
         if merged is None:
             continue

@@ -37,7 +37,8 @@ class Relations:
         self.lows = symbols.lows
         env = symbols.kernel.env
         facts = [(symbols.poly(Binary("-", a, b), env), op) for op, a, b in assumed(symbols.kernel)]
-        facts += [(Poly.atom(a.name) - symbols.poly(a.extent, env), "<") for a in symbols.kernel.launch.axes]
+        for a in symbols.kernel.launch.axes:  # CTAs of a cluster may lie past the edge
+            facts.append((Poly.atom(a.name) - symbols.poly(a.extent, env) - Poly.constant(a.cluster - 1), "<"))
         self.facts = facts
         self.known: dict[Hashable, bool] = {}
         self.free = {u: frozenset(_free(p)) for u, p in self.units.items()}

@@ -55,6 +55,13 @@ def test_the_first_run_that_is_wrong_is_told() -> None:
     assert "N = 4" in message
 
 
+def test_the_start_of_a_loop_cancels() -> None:
+    (message,), _ = check("(i - m) % 4 == 0", "i >= m", "start: m, end: N, step: 2")
+    assert "ceil_div(N - m, 2) = 2" in message
+    found, report = check("(i - m) % 4 == 0", "not (i - m) % 4 > 0", "start: m, end: N, step: 2")
+    assert found == [] and report.proof.complete
+
+
 @pytest.mark.parametrize(
     ("one", "other", "outcomes"),
     [
