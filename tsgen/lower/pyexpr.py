@@ -87,7 +87,7 @@ def _print(e: Expr, scope: Scope, outer: int) -> str:
             return _wrap(level, outer, f"{left} {e.op} {right}")
         case Compare():
             level = _LEVEL["cmp"]
-            parts = [_print(o, scope, level + 1) for o in e.operands]
+            parts = [_operand(o, scope, level + 1, against_zero(e)) for o in e.operands]
             pairs = [f"{a} {op} {b}" for op, a, b in zip(e.ops, parts, parts[1:], strict=False)]
             return _wrap(level if len(pairs) == 1 else _LEVEL["and"], outer, " and ".join(pairs))
         case BoolOp():
@@ -105,6 +105,18 @@ def _print(e: Expr, scope: Scope, outer: int) -> str:
         case Ref():
             assert scope.ref is not None, e
             return scope.ref(e, scope)
+
+
+def against_zero(e: Compare) -> bool:
+    """Whether a comparison asks only if something is zero: a remainder then is, however quotients are rounded."""
+    return all(op in ("==", "!=") for op in e.ops) and e.operands[1:] == (Const(0),)
+
+
+def _operand(e: Expr, scope: Scope, outer: int, zero: bool) -> str:
+    if not zero or not isinstance(e, Binary) or e.op != "%":
+        return _print(e, scope, outer)
+    level = _LEVEL["%"]
+    return _wrap(level, outer, f"{_print(e.left, scope, level)} % {_print(e.right, scope, level + 1)}")
 
 
 def truncated(e: Binary, scope: Scope) -> bool:
