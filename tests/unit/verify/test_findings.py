@@ -93,15 +93,19 @@ def test_a_staging_ring_is_checked_across_tiles(tmp_path: Path) -> None:
 
 def test_a_skipped_tile_must_balance(tmp_path: Path) -> None:
     moved = "        - skippable: {}\n          steps:\n            - q_tile.acquire()\n"
-    d = only(tmp_path, "attention", (moved, "        - q_tile.acquire()\n        - skippable: {}\n          steps:\n"))
+    edit = (moved, "        - q_tile.acquire()\n        - skippable: {}\n          steps:\n")
+    d = only(tmp_path, "attention", edit, variant="varlen")
     assert d.code == "TS404" and "`row0 >= len_q` true" in d.message
+    k = kernel(tmp_path, "attention", edit)  # there every tile has rows
+    assert verify(k, derive(k)).proof.complete
 
 
 def test_skip_predicates_that_differ(tmp_path: Path) -> None:
-    k = kernel(tmp_path, "attention")
+    k = kernel(tmp_path, "attention", variant="varlen")
     text = "work_tile_loop: {queue: tiles, skip_if: row0 >= len_q}"
     first = "  load:\n    - " + text
-    d = only(tmp_path, "attention", (first, first.replace("row0 >= len_q", "row0 > len_q")))
+    edit = (first, first.replace("row0 >= len_q", "row0 > len_q"))
+    d = only(tmp_path, "attention", edit, variant="varlen")
     assert d.code in ("TS400", "TS404") and "row0 > len_q" in d.message and k.name == "attention"
 
 
