@@ -48,16 +48,17 @@ def form_of(e: Expr, env: Env, whole: Whole) -> tuple[Form, bool]:
     return (TRUE, not p.value) if p.value is not None else (("is", p), False)
 
 
-def without_quotients(e: Expr, env: Env, whole: Whole) -> Expr:
-    """A condition whose comparisons of a rounded quotient compare its numerator: `a // 4 >= b` is `a >= 4*b`."""
+def without_quotients(e: Expr, env: Env, whole: Whole, kept: Whole) -> Expr:
+    """A condition whose comparisons of a rounded quotient compare its numerator: `a // 4 >= b` is `a >= 4*b`. `kept`:
+    whether a quotient says more than its numerator."""
     if not isinstance(e, Compare) or len(e.ops) != 1:
-        return e if isinstance(e, Compare) else rebuild(e, lambda c: without_quotients(c, env, whole))
+        return e if isinstance(e, Compare) else rebuild(e, lambda c: without_quotients(c, env, whole, kept))
     (op,), (a, b) = e.ops, e.operands
     if not _is_quotient(a, env) and _is_quotient(b, env):
         op, a, b = _SWAPPED[op], b, a
     if not isinstance(a, Binary) or not _is_quotient(a, env) or not whole(canonical(b, env)):
         return e
-    if inexact(a.left, env):
+    if inexact(a.left, env) or kept(canonical(a, env)):
         return e
     low = Binary("*", b, a.right)
     high = Binary("+", low, a.right)

@@ -257,9 +257,9 @@ class _Walk:
     # ---- what may happen or not, and what happens again ----------------------------------------------------------
 
     def condition(self, node: Node, e: Expr) -> Poly:
-        written = without_quotients(self.inside_loop(self.written(e)), self.env, self.v.whole)
+        written = without_quotients(self.inside_loop(self.written(e)), self.env, self.v.whole, self.v.in_cluster)
         form, negated = form_of(written, self.env, self.v.whole)
-        made = Made.of([self.v.made_of(p) for p in polys_of(form)])
+        made = self.v.made_of_form(form)
         self.found[id(node)] = Outcome(form, negated, written, made)
         return self.v.number(("holds", form, negated), polys_of(form))
 

@@ -24,7 +24,7 @@ from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep
 from tsgen.verify.outcomes import Form
 from tsgen.verify.symbols import Env, Symbols, names_of
-from tsgen.verify.uniform import uniform
+from tsgen.verify.uniform import uniform, uniformly_positive
 
 VAR = "#"
 _NOWHERE = 2**62  # CTAs along an axis that no quotient cuts off
@@ -92,16 +92,37 @@ class Values:
         """What a number may depend on."""
         plain = set(names_of(p))
         inner = [self._made[n] for n in plain if n in self._made]
-        own = {n: _NOWHERE for n in plain if n in self._made and self._made[n].per_cta}
         times = {self.kernel.symbols[n].time for n in plain if n in self.kernel.symbols}
         here = Made(
             VAR in plain,
             "tile" in times or "step" in times,
-            not uniform(p, {**self.symbols.clusters, **own}),
+            not uniform(p, self._apart(p)),
             bool(plain & BY_THREAD),
             frozenset(n for n in plain if n.startswith("@")),
         )
         return Made.of([here, *(m._replace(per_cta=False) for m in inner)])
+
+    def made_of_form(self, form: Form) -> Made:
+        """What a condition may depend on. A comparison may be the same in all CTAs, though its sides are not."""
+        parts = []
+        for part in form[1:]:
+            if not isinstance(part, Poly):
+                parts.append(self.made_of_form(part[0]))
+                continue
+            made = self.made_of(part)
+            if made.per_cta and form[0] == ">=" and uniformly_positive(part, self._apart(part)):
+                made = made._replace(per_cta=False)
+            parts.append(made)
+        return Made.of(parts)
+
+    def in_cluster(self, p: Poly) -> bool:
+        """Whether a number is the same in all CTAs of a cluster, though it is made from what differs."""
+        return uniform(p, self._apart(p)) and not self._apart(p).keys().isdisjoint(names_of(p))
+
+    def _apart(self, p: Poly) -> dict[str, int]:
+        """What differs between the CTAs of a cluster: its axes, and values that are made from them."""
+        own = {n: _NOWHERE for n in names_of(p) if n in self._made and self._made[n].per_cta}
+        return {**self.symbols.clusters, **own}
 
     def number(
         self,
