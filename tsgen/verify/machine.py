@@ -290,6 +290,11 @@ class System:
             found = self._relations[a, b, 1, 1, 1] = meet(self.windows[a], self.windows[b], self.kernel.env)
         return found
 
+    def covers_bytes(self, cell: int, other: int, other_box: int) -> bool:
+        """Whether a window of another cell lies in the bytes (columns of tensor memory) of a cell."""
+        start, size = self.ranges[cell].start, self.ranges[cell].size
+        return all(start <= a and b <= start + size for a, b in spans(self.ranges[other], self.boxes[other_box]))
+
     def share_bytes(self, cell: int, box: int, other: int, other_box: int) -> bool:
         """Whether windows of two cells have bytes (columns of tensor memory) in common."""
         key = (cell, box, other, other_box)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tsgen.derive.spread import same_threads
 from tsgen.verify.machine import CP_ASYNC, CP_OPEN, SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
 from tsgen.verify.state import Moment, Problem, Record, State
-from tsgen.verify.written import unwritten
+from tsgen.verify.written import overwrite, unwritten
 from tsgen.verify.written import write as note_write
 
 IN_ORDER = (WGMMA, TCGEN05)  # engines that do what one agent gives them in order
@@ -36,12 +36,14 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
         n = st.iteration[a]
         at = n if n < settle else settle + (n - settle) % (len(boxes) - settle)
         box, need = boxes[at], needs[at] if len(needs) > 1 else needs[0]
-        if need:
+        if need and not write:
             wrong = unwritten(system, st, cell, position, box, need)
             if wrong is not None:
                 remarks.setdefault(wrong, Problem(wrong, a, ref, data=(cell, box, position, st.written[cell].boxes)))
         elif write and cell in system.read_cells:
             note_write(system, st, cell, position, box)
+        if write and need and not box and cell in aliases:
+            overwrite(system, st, cell)
         kept = []
         for r in cells[cell]:
             before, by, wrote, other_box, other_engine, other_spread, _, _ = r

@@ -50,7 +50,9 @@ def read_of_nothing(story: Story) -> Finding:
         words = f"{head}, which nobody has written in this turn: what is there is left from the turn before"
         help = f"write it in each turn; if data stay from turn to turn, the graph says `{name}: [{name}]`"
     else:
-        words = f"{head}, which nobody has written"
+        others = sorted({story.cell(c) for c in system.aliases.get(cell, ())})
+        since = f" since {' or '.join(others[:2])} was written over it" if others and _before(story, cell) else ""
+        words = f"{head}, which nobody has written{since}"
         help = "write it before, or read what was written"
     return Finding(words, story.span(p.ref), help, _related(story), story.timeline())
 
@@ -73,6 +75,11 @@ def read_of_gaps(story: Story) -> Finding:
         _related(story),
         story.timeline(),
     )
+
+
+def _before(story: Story, cell: int) -> bool:
+    """Whether something was written to a cell in the run that is told, before it was lost."""
+    return story.state.written[cell].turn >= 0
 
 
 def _window(box: Box) -> str:

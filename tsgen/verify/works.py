@@ -320,7 +320,11 @@ class Works:
         return Item(cell, 1, TENSOR, moves(self.kernel, found), access.mode == "write", (at,), 0, None)
 
     def _needs(self, work: Work, access: Access, field: Field, node: Node, track: Track) -> tuple[int, ...]:
-        """What a read asks of its window in each iteration: of an accumulator, if `init` is known to be false then."""
+        """What a read asks of its window in each iteration: of an accumulator, if `init` is known to be false then. A
+        write that certainly writes all of its window says so."""
+        if access.mode == "write":
+            certain = work.op is not None and not work.auxiliary and not self._chosen(work)
+            return (ALL if certain and track.exact else ANYTHING,)
         init = self._init(work, access, node)
         if init is None:
             need = self._need(work, access, field, node)
@@ -344,7 +348,7 @@ class Works:
         made for nothing: a field that a body need not touch, and all that a work could read of which only the role is
         known."""
         ref = access.ref
-        if access.mode == "write" or work.auxiliary or role_only(work):
+        if work.auxiliary or role_only(work):
             return ANYTHING
         if work.op is None and access.span == work.span and not self._touches(work, ref.name):
             return ANYTHING

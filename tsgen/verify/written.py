@@ -23,9 +23,10 @@ def track(system: System) -> None:
     for agent in system.agents:
         for ins in agent.code:
             for item in ins[1] if ins[0] == ACCESS else ():
+                asks = any(item.needs) and not item.write
                 ring = system.slot_ring[item.slot] if item.slot >= 0 else -1
                 used.setdefault(item.base, set()).add((ring, item.stages))
-                if any(item.needs):
+                if asks:
                     asked.update(range(item.base, item.base + item.stages))
     system.read_cells = frozenset(asked)
     circular = _circular(system.kernel.graph)
@@ -67,6 +68,15 @@ def write(system: System, st: State, cell: int, position: int, box: int) -> None
         st.written[cell] = Written(turn, (box,))
     elif box not in old.boxes and 0 not in old.boxes:
         st.written[cell] = Written(turn, (box,) if not box else tuple(sorted((*old.boxes, box))))
+
+
+def overwrite(system: System, st: State, cell: int) -> None:
+    """All of a cell is written: what was written of other fields in these bytes is lost."""
+    for other in system.aliases[cell]:
+        old = st.written[other]
+        left = tuple(b for b in old.boxes if not system.covers_bytes(cell, other, b))
+        if left != old.boxes:
+            st.written[other] = Written(old.turn, left)
 
 
 def unwritten(system: System, st: State, cell: int, position: int, box: int, need: int) -> str | None:
