@@ -21,7 +21,8 @@ from tsgen.model.bounds import Interval, interval, intervals
 from tsgen.model.expr import Binary, Call, Expr, Name, Scalar, names, text
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Atom, Monomial, Poly
-from tsgen.verify.rewrite import assumed, counted, equalities, limited, simplified
+from tsgen.verify.alike import Alike
+from tsgen.verify.rewrite import assumed, counted, equalities, extents, limited, simplified, tiles
 from tsgen.verify.uniform import uniform
 
 Env = Mapping[str, Scalar]
@@ -64,6 +65,7 @@ class Symbols:
     _index: dict[Poly, int] = field(default_factory=dict)  # unit -> unknown
     _long: list[int] = field(default_factory=list)  # large numbers that loops count to
     _strided: list[tuple[Poly, Fraction | None]] = field(default_factory=list)  # what was announced, with its step
+    _alike: Alike = field(init=False)
     _basis: list[tuple[Monomial, Poly, dict[int, Fraction]]] = field(default_factory=list)  # of all other forms
 
     def __post_init__(self) -> None:
@@ -71,6 +73,12 @@ class Symbols:
         for let in self.kernel.launch.lets:
             self._lets[let.name] = substitute(let.value, self._lets)
         self._dims = equalities(self.kernel, self._lets)
+        env = self.kernel.env
+        for a in self.kernel.launch.axes:  # where there is a tile
+            if isinstance(a.extent, Name):
+                self._known[a.extent.id] = self._known.get(a.extent.id, Interval()).meet(Interval(1))
+        facts = [(self._written(Binary("-", a, b), env), op) for op, a, b in assumed(self.kernel)]
+        self._alike = Alike(self._known, facts + [(self._written(e, env), ">=") for e in tiles(self.kernel)])
 
     @property
     def lets(self) -> Mapping[str, Expr]:
@@ -97,9 +105,12 @@ class Symbols:
         key = (e, tuple((n, env[n]) for n in sorted(names(e)) if n in env))
         found = self._polys.get(key)
         if found is None:
-            written = simplified(substitute(e, self._lets), self._known, env)
-            found = self._polys[key] = canonical(substitute(written, self._dims), env)
+            found = self._polys[key] = self._alike.form(self._written(e, env))
         return found
+
+    def _written(self, e: Expr, env: Env) -> Poly:
+        e = simplified(extents(substitute(e, self._lets), self.kernel), self._known, env)
+        return canonical(substitute(e, self._dims), env)
 
     def trips(self, e: Expr, step: Expr | None, env: Env) -> Poly:
         """The number of trips of a loop, or what has it as its positive part."""
@@ -114,7 +125,7 @@ class Symbols:
             for q, v in self._strided
         )
         if not plain or not other:
-            return p
+            return self._alike.trips(p)
         whole = Poly.atom("max", above, Poly.constant(0))  # `max(n, 1)` beside `n - 1`
         return whole if least is None else whole + Poly.constant(least[1])
 
