@@ -20,7 +20,7 @@ from tsgen.verify.integers import contradictory
 MAX_CASES = 400
 ONE, ZERO = Poly.constant(1), Poly.constant(0)
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-_CHOICES = frozenset({"min", "max", "if", "and", "or", "not", *COMPARISONS})
+CHOICES = frozenset({"min", "max", "if", "and", "or", "not", *COMPARISONS})
 
 
 class TooMany(Exception):
@@ -144,7 +144,7 @@ def _choices(p: Poly) -> Iterator[Atom]:
             for a in atom.args:
                 if isinstance(a, Poly):
                     yield from _choices(a)
-            if atom.head in _CHOICES and all(isinstance(a, Poly) and a.integral for a in atom.args):
+            if atom.head in CHOICES and all(isinstance(a, Poly) and a.integral for a in atom.args):
                 yield atom
 
 

@@ -10,7 +10,7 @@ are counted from it (`n = (n - m) + m`). An unknown has a smallest and a largest
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
@@ -73,12 +73,18 @@ class Symbols:
         for let in self.kernel.launch.lets:
             self._lets[let.name] = substitute(let.value, self._lets)
         self._dims = equalities(self.kernel, self._lets)
-        env = self.kernel.env
         for a in self.kernel.launch.axes:  # where there is a tile
             if isinstance(a.extent, Name):
                 self._known[a.extent.id] = self._known.get(a.extent.id, Interval()).meet(Interval(1))
-        facts = [(self._written(Binary("-", a, b), env), op) for op, a, b in assumed(self.kernel)]
-        self._alike = Alike(self._known, facts + [(self._written(e, env), ">=") for e in tiles(self.kernel)])
+        self._alike = Alike(self._known, self._stated)
+
+    def _stated(self) -> Iterator[tuple[Poly, str]]:
+        """What is known of forms and zero where there is a tile."""
+        env = self.kernel.env
+        for op, a, b in assumed(self.kernel):
+            yield self._written(Binary("-", a, b), env), op
+        for e in tiles(self.kernel):
+            yield self._written(e, env), ">="
 
     @property
     def lets(self) -> Mapping[str, Expr]:
@@ -107,6 +113,10 @@ class Symbols:
         if found is None:
             found = self._polys[key] = self._alike.form(self._written(e, env))
         return found
+
+    def alike(self, p: Poly) -> Poly:
+        """The form of the numbers that are equal to one."""
+        return self._alike.form(p)
 
     def _written(self, e: Expr, env: Env) -> Poly:
         e = simplified(extents(substitute(e, self._lets), self.kernel), self._known, env)
@@ -159,7 +169,7 @@ class Symbols:
             self._units.setdefault(unit, label)
             if written is not None:
                 self._counted.setdefault(unit if factor > 0 else -unit, label)
-            self._facts.append((p, self._interval(e, step, env)))
+            self._facts.append((p, self._of_trips(p, e, step, env)))
         elif (value := p.value) is not None and value > LONG and value.denominator == 1:
             self._long.append(int(value))
 
@@ -174,6 +184,17 @@ class Symbols:
         if step is None or self.strides(e, step, env):
             return interval(e, self._known, env)
         return interval(Call("ceil_div", (e, step)), self._known, env)
+
+    def _of_trips(self, p: Poly, e: Expr, step: Expr | None, env: Env) -> Interval:
+        """The interval of a form that stands for a bound: one that has no more in common with it than the number of
+        trips may be any number below zero where the bound is zero."""
+        known = self._interval(e, step, env)
+        strides = step is None or self.strides(e, step, env)
+        exact = self.poly(e if strides or step is None else Call("ceil_div", (e, step)), env)
+        if p == exact or (p - exact).value == 0:
+            return known
+        low = known.low if known.low is not None and known.low > 0 else None
+        return Interval(low, None if known.high is None else max(known.high, 0))
 
     def settle(self) -> None:
         """Chooses the unknowns: a sum that shares terms with a different sum is taken apart into its terms."""

@@ -235,6 +235,7 @@ class _Walk:
     def condition(self, node: Node, e: Expr) -> Poly:
         written = without_quotients(self.written(e), self.env, self.v.whole)
         form, negated = form_of(written, self.env, self.v.whole)
+        form, negated, written = self.v.classes.first(form, negated, written, self.env)
         made = Made.of([self.v.made_of(p) for p in polys_of(form)])
         self.found[id(node)] = Outcome(form, negated, written, made)
         return self.v.number(("holds", form, negated), polys_of(form))

@@ -19,6 +19,7 @@ from tsgen.model.expr import Expr
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep
+from tsgen.verify.classes import Classes
 from tsgen.verify.outcomes import Form
 from tsgen.verify.symbols import Symbols, names_of
 from tsgen.verify.uniform import uniform
@@ -67,10 +68,12 @@ class Values:
     symbols: Symbols
     changing: set[tuple[str, str]] = field(default_factory=set)
     shared: set[tuple[str, str]] = field(default_factory=set)
+    classes: Classes = field(init=False)
     _numbers: dict[Hashable, str] = field(default_factory=dict)
     _made: dict[str, Made] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.classes = Classes(self.symbols.alike)
         for node in (n for program in self.uses.programs.values() for n in calls(program)):
             assert isinstance(node.step, CallStep)
             work = self.kernel.work(node.step.target, node.step.method) if node.step.kind == "work" else None
