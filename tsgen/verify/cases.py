@@ -8,7 +8,7 @@ may be true as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
 from tsgen.frozen import frozen

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from tsgen.derive.unfold import Env
 from tsgen.model.algebra import fold
-from tsgen.model.expr import Expr, Unary
+from tsgen.model.expr import Const, Expr, Unary
 from tsgen.model.poly import Poly
 from tsgen.verify.cases import ONE, ZERO
-from tsgen.verify.outcomes import Form
+from tsgen.verify.outcomes import TRUE, Form
 
 Said = tuple[Form, bool, Expr]  # the form, whether it is the contrary of it, and the condition in names
 
@@ -28,17 +28,22 @@ class Classes:
     def first(self, form: Form, negated: bool, e: Expr, env: Env) -> Said:
         """The same condition in the form of the first that was asked for."""
         truth = _truth(form)
-        if truth is None or truth.value is not None:
+        if truth is None:
             return form, negated, e
         if truth not in self._first:
-            for found, turned in ((self._alike(truth), False), (self._alike(ONE - truth), True)):
-                if found in self._first:
-                    self._first[truth] = _turned(self._first[found], turned)
-                    break
-            else:
-                self._first[truth] = (form, False, fold(Unary("not", e) if negated else e, env))
-                return form, negated, e
-        return _turned(self._first[truth], negated) if self._first[truth][0] != form else (form, negated, e)
+            self._first[truth] = self._said(truth) or (form, False, fold(Unary("not", e) if negated else e, env))
+        known = self._first[truth]
+        return (form, negated, e) if known[0] == form else _turned(known, negated)
+
+    def _said(self, truth: Poly) -> Said | None:
+        """What was said before and is equal, or the contrary."""
+        found = self._alike(truth)
+        if found.value is not None:
+            return TRUE, not found.value, Const(bool(found.value))
+        other = self._alike(ONE - truth)
+        if found in self._first:
+            return self._first[found]
+        return _turned(self._first[other], True) if other in self._first else None
 
 
 def _turned(said: Said, turned: bool) -> Said:

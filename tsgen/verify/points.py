@@ -3,7 +3,7 @@ equal; that others are has to be proven."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from random import Random
 
@@ -34,7 +34,11 @@ class Points:
         if (p, i) not in self._found:
             while len(self._points) <= i:
                 self._points.append(self._drawn())
-            self._found[p, i] = self._sum(p, self._points[i])
+            point = self._points[i]
+            for a in free_atoms(p):
+                if a not in point:
+                    point[a] = self._one(a)
+            self._found[p, i] = value_at(p, point)
         return self._found[p, i]
 
     def _drawn(self) -> dict[Atom, Fraction]:
@@ -42,41 +46,46 @@ class Points:
         while self._tried < TRIED:
             self._tried += 1
             point = {a: self._one(a) for a in self._names}
-            if all((v := self._sum(p, point)) is not None and holds(op, v) for p, op in self._stated):
+            if all((v := value_at(p, point)) is not None and holds(op, v) for p, op in self._stated):
                 return point
         return dict(self._random.choice(self._points)) if self._points else {}
 
     def _one(self, atom: Atom) -> Fraction:
         """A value: small, or near a multiple of a usual number."""
         r = self._random
-        value = r.choice((r.randint(0, 9), r.randint(0, 9), r.choice((16, 64, 128)) * r.randint(0, 9) + r.randint(-1, 1)))
+        value = r.choice(
+            (r.randint(0, 9), r.randint(0, 9), r.choice((16, 64, 128)) * r.randint(0, 9) + r.randint(-1, 1))
+        )
         value = r.choice((value, value, value + r.randint(0, 300), -value))
         limits = self._known.limits.get(atom.head, Interval()) if atom.head != "extent" else Interval(1)
         if limits.low is not None and value < limits.low:
             value = limits.low + abs(value) % 1000
         if limits.high is not None and value > limits.high:
-            value = limits.high - (abs(value) % (limits.high - limits.low + 1) if limits.low is not None else abs(value))
+            value = limits.high - (
+                abs(value) % (limits.high - limits.low + 1) if limits.low is not None else abs(value)
+            )
         return Fraction(value)
 
-    def _sum(self, p: Poly, point: dict[Atom, Fraction]) -> Value:
-        total = Fraction(0)
-        for monomial, c in p.terms:
-            for atom, power in monomial:
-                v = self._atom(atom, point)
-                if v is None:
-                    return None
-                c = c * v**power
-            total += c
-        return total
 
-    def _atom(self, atom: Atom, point: dict[Atom, Fraction]) -> Value:
-        if not is_computed(atom):
-            if atom not in point:
-                point[atom] = self._one(atom)
-            return point[atom]
-        found = [self._sum(a, point) for a in atom.args if isinstance(a, Poly)]
-        args = [v for v in found if v is not None]
-        return _computed(atom.head, args) if len(args) == len(atom.args) else None
+def value_at(p: Poly, point: Mapping[Atom, Fraction | int]) -> Value:
+    """The value of a form at a point, which knows the values of all that is not computed."""
+    total = Fraction(0)
+    for monomial, c in p.terms:
+        for atom, power in monomial:
+            v = _atom(atom, point)
+            if v is None:
+                return None
+            c = c * v**power
+        total += c
+    return total
+
+
+def _atom(atom: Atom, point: Mapping[Atom, Fraction | int]) -> Value:
+    if not is_computed(atom):
+        return Fraction(point[atom])
+    found = [value_at(a, point) for a in atom.args if isinstance(a, Poly)]
+    args = [v for v in found if v is not None]
+    return _computed(atom.head, args) if len(args) == len(atom.args) else None
 
 
 def _computed(head: str, args: list[Fraction]) -> Fraction | None:
