@@ -1,52 +1,48 @@
-# make build    every module that its spec, a template or tsgen itself has outdated
-# make gemm     one spec's modules; likewise for every other file in specs/
-# make test     the tests; make lint: ruff and mypy; make docs: what is printed by the code and kept in files
+# make build    the modules of all specs; make gemm: those of one; likewise for every other file in specs/
 # make check    proofs of all specs, and whether generated/ agrees with them
+# make test     the tests; make lint: ruff and mypy; make docs: what is printed by the code and kept in files
+#
+# What outdates a module is left to tsgen, which knows it (any part of tsgen, a template, a variant, an edit by hand) and
+# leaves a module alone whose text stays the same. Building all specs takes some seconds, so make keeps no account of it.
 
 VENV   ?= .venv
 PYTHON ?= python3
 TSGEN   = $(VENV)/bin/tsgen
-SPECS  := $(wildcard specs/*.yaml)
-NAMES  := $(basename $(notdir $(SPECS)))
+DEV     = $(VENV)/bin/ruff
+OWN     = setup build check test lint docs clean
+NAMES  := $(filter-out $(OWN),$(sort $(basename $(notdir $(wildcard specs/*.yaml specs/*.yml specs/*.toml)))))
 
-# generated/gemm_sm90a.py for specs/gemm.yaml: the first target of the spec, without the underscore
-sm      = $(shell sed -n 's/^target: *\[* *sm_\([0-9a-z]*\).*/sm\1/p' $(1) | head -1)
-module  = generated/$(basename $(notdir $(1)))_$(call sm,$(1)).py
-MODULES := $(foreach s,$(SPECS),$(call module,$(s)))
-SMS     := $(sort $(foreach s,$(SPECS),$(call sm,$(s))))
+.PHONY: $(OWN) $(NAMES)
+build: $(TSGEN)
+	$(TSGEN) build specs -o generated
 
-.PHONY: setup build check test lint docs clean $(NAMES)
-build: $(MODULES)
+$(NAMES): $(TSGEN)
+	$(TSGEN) build $(wildcard specs/$@.yaml specs/$@.yml specs/$@.toml) -o generated
 
-# One rule for each target. tsgen leaves a module alone whose text stays the same; make wants to see it newer.
-define rule
-generated/%_$(1).py: specs/%.yaml | $(TSGEN)
-	$$(TSGEN) build $$< -o generated --depfile
-	@touch $$@
-endef
-$(foreach sm,$(SMS),$(eval $(call rule,$(sm))))
-$(foreach s,$(SPECS),$(eval $(basename $(notdir $(s))): $(call module,$(s))))
--include $(wildcard generated/*.d)
-
-setup: $(TSGEN)
+# The extra dev comes when it is needed first: a venv of README's first command has none.
+setup: $(DEV)
 $(TSGEN): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install -q -e '.[cu13,dev]'
+	$(VENV)/bin/pip install -q -e '.[cu13]'
 	@touch $@
+$(DEV): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install -q -e '.[cu13,dev]'
+	@touch $@ $(TSGEN)
 
 check: $(TSGEN)
-	$(TSGEN) check $(SPECS)
-	$(TSGEN) build --check $(SPECS)
+	$(TSGEN) check specs
+	$(TSGEN) build --check specs
 
-test: $(TSGEN)
+test: $(DEV)
 	$(VENV)/bin/python -m pytest -q -n auto --dist loadfile
 
-lint: $(TSGEN)
+lint: $(DEV)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check tsgen tests
 	$(VENV)/bin/mypy
 
-docs: $(TSGEN)
+docs: $(DEV)
 	$(VENV)/bin/python -m tests.support.regenerate
 
 clean:

@@ -34,8 +34,7 @@ def test_every_variant_gives_a_module_of_python(tmp_path: Path) -> None:
 
 def test_generated_modules_are_those_of_the_specs() -> None:
     """The drift check of the project itself."""
-    specs = sorted(p for p in (ROOT / "specs").glob("*.yaml"))
-    done = tsgen("build", "--check", *specs)
+    done = tsgen("build", "--check", "specs")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -92,10 +91,63 @@ def test_check_names_a_module_whose_variant_is_gone(tmp_path: Path, gemm: Path) 
     assert done.returncode == 1 and "gemm_narrow_sm90a.py: no variant" in done.stdout
 
 
-def test_two_specs_of_one_kernel_do_not_overwrite_each_other(tmp_path: Path) -> None:
-    done = tsgen("build", "specs/copy.yaml", "specs/copy.toml", "-o", tmp_path / "out")
-    assert done.returncode == 2 and "both give" in done.stderr
-    assert not (tmp_path / "out").exists()
+def test_check_names_modules_whose_spec_or_kernel_is_gone(tmp_path: Path, gemm: Path, copy: Path) -> None:
+    out = tmp_path / "out"
+    tsgen("build", gemm, copy, "-o", out)
+    gemm.unlink()
+    edit(copy, "target: [sm_90a, sm_100a, sm_120a]", "target: sm_90a")
+    edit(copy, "kernel: copy_tma", "kernel: copied")
+    (out / "by_hand.py").write_text("x = 1\n")
+    for specs in (tmp_path, copy):
+        done = tsgen("build", specs, "-o", out, "--check")
+        assert done.returncode == 1
+        lines = [line for line in done.stdout.splitlines() if line.startswith(str(out))]
+        gone = [f"{out / name}: its spec gemm.yaml is not in {tmp_path} any more" for name in GEMM]
+        old = [f"{out}/copy_tma_{sm}.py: no variant or target of {copy}" for sm in ("sm100a", "sm120a", "sm90a")]
+        assert len(lines) == 6 and all(a.startswith(b) for a, b in zip(lines, old + gone, strict=True))
+        assert "drift: 1 of 1 module outdated" in done.stderr and "drift: 6 left over" in done.stderr
+
+
+def test_modules_of_specs_from_elsewhere_are_no_leftovers(tmp_path: Path, gemm: Path, copy: Path) -> None:
+    other = tmp_path / "other/copy_tma.yaml"
+    other.parent.mkdir()
+    copy.rename(other)
+    out = tmp_path / "out"
+    tsgen("build", gemm, "-o", out)
+    assert "left over" not in tsgen("build", other, "-o", out, "--check").stderr
+
+
+def test_two_specs_of_one_kernel_do_not_overwrite_each_other(tmp_path: Path, copy: Path) -> None:
+    out = tmp_path / "out"
+    twin = copy.with_name("twin.yaml")
+    twin.write_text(copy.read_text())
+    done = tsgen("build", tmp_path, "-o", out)
+    assert done.returncode == 2 and "both give" in done.stderr and not out.exists()
+    assert tsgen("build", copy, "-o", out).returncode == 0
+    for check in ([], ["--check"]):
+        done = tsgen("build", twin, "-o", out, *check)
+        assert done.returncode == 2 and f"{copy} and {twin} both give" in done.stderr
+    copy.unlink()  # it was renamed to the twin
+    assert tsgen("build", twin, "-o", out).returncode == 0
+    twin.rename(copy)
+    edit(copy, "kernel: copy_tma", "kernel: copied")
+    twin.write_text(copy.read_text().replace("kernel: copied", "kernel: copy_tma"))
+    assert tsgen("build", tmp_path, "-o", out).returncode == 0  # the old name is another spec's now
+
+
+def test_a_folder_stands_for_the_specs_in_it(tmp_path: Path, copy: Path) -> None:
+    (tmp_path / "notes.md").write_text("no spec")
+    (tmp_path / "copy_toml.toml").write_bytes((ROOT / "specs/copy_toml.toml").read_bytes())
+    done = tsgen("build", tmp_path, tmp_path / "copy_tma.yaml", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert len(modules(tmp_path / "out")) == 4
+
+
+def test_set_does_not_change_the_modules_of_the_default_folder(tmp_path: Path, copy: Path) -> None:
+    for check in ([], ["--check"]):
+        done = tsgen("build", copy, "--set", "stages=2", *check, cwd=tmp_path)
+        assert done.returncode == 2 and "-o DIR" in done.stderr and not (tmp_path / "generated").exists()
+    assert tsgen("build", copy, "--set", "stages=2", "-o", "generated", cwd=tmp_path).returncode == 0
 
 
 def test_the_depfile_names_spec_tool_and_templates(tmp_path: Path) -> None:
@@ -134,6 +186,14 @@ def test_an_output_folder_that_cannot_be_written_is_a_message(tmp_path: Path) ->
     (tmp_path / "out").write_text("a file")
     done = tsgen("build", "specs/copy.yaml", "-o", tmp_path / "out")
     assert done.returncode == 2 and "out" in done.stderr
+
+
+def test_what_cannot_be_written_is_named_as_the_user_knows_it(tmp_path: Path, copy: Path) -> None:
+    (tmp_path / "out/copy_tma_sm90a.py").mkdir(parents=True)
+    done = tsgen("build", copy, "-o", tmp_path / "out")
+    assert done.returncode == 2 and f"'{tmp_path}/out/copy_tma_sm90a.py': Is a directory" in done.stderr
+    done = tsgen("build", copy, "-o", "/dev/full")
+    assert done.returncode == 2 and "'/dev/full': it is no folder" in done.stderr
 
 
 def test_the_ts_form_lies_beside_the_other(tmp_path: Path) -> None:

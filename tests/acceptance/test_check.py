@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import edit
-from tests.support.process import ROOT, tsgen
+from tests.support.process import COMMAND, ROOT, tsgen
 
 SPECS = sorted(p.name for p in (ROOT / "specs").iterdir() if p.suffix in (".yaml", ".toml"))
 
@@ -77,6 +80,51 @@ def test_set_changes_a_param(gemm: Path) -> None:
     assert tsgen("check", gemm, "--set", "stages=3").returncode == 0
 
 
+def test_the_params_own_values_are_the_variant_default(gemm: Path) -> None:
+    plain = tsgen("show", gemm, "memory")
+    assert tsgen("show", gemm, "memory", "--variant", "default").stdout == plain.stdout != ""
+    edit(gemm, "variants:\n", "variants:\n  default: {stages: 3}\n")  # a variant of that name is meant
+    named = tsgen("show", gemm, "memory", "--variant", "default")
+    assert named.returncode == 0 and named.stdout != plain.stdout
+    edit(gemm, "  default: {stages: 3}\n", "")
+    edit(gemm, "cluster_m: {value: 2,", "cluster_m: {value: 3.5,")  # no variant can be resolved
+    assert "cluster_m" in tsgen("check", gemm, "--variant", "default").stdout
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("stages=abc", "--set stages=abc: unknown name `abc`"),
+        ("stages=2.5", "--set stages=2.5: param `stages`"),
+        ("stages=(", "--set stages=(: cannot parse `(`"),
+        ("io=f32", "--set io=f32: param `io` is f32"),
+        ("epi_stages=3", "does not hold for epi_n = 64, epi_stages = 3, tile_n = 256"),
+    ],
+)
+def test_a_wrong_value_of_set_is_said_to_be_one(value: str, message: str) -> None:
+    """Its place is that of the param, whose text is another."""
+    done = tsgen("check", "specs/gemm.yaml", "--set", value)
+    assert done.returncode == 1 and message in done.stdout and done.stdout.count("error[") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (
+            "params: {io: f16, tile_m: 64, tile_n: 64,",
+            'params: {io: f16, tile_m: "10**10**10", tile_n: tile_m,',
+            "TS113",
+        ),
+        ("launch: {", 'launch: {let: {a: "foo + 1", b: a + 1}, cluster: {m: a}, ', "TS130"),
+        ('launch: {tiles: {m: "ceil_div(M, tile_m)', 'launch: {let: {a: foo + 1}, tiles: {m: "ceil_div(M, a)', "TS130"),
+    ],
+)
+def test_what_has_no_value_is_one_finding_whoever_uses_it(copy: Path, old: str, new: str, code: str) -> None:
+    edit(copy, old, new)
+    lines = tsgen("check", copy, "--format", "concise").stdout.splitlines()
+    assert len(lines) == 1 and code in lines[0], lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -116,6 +164,45 @@ def test_unreadable_files_are_reported_with_a_place(tmp_path: Path, name: str, c
     file = json.loads(done.stdout)["files"][0]
     assert done.returncode in (1, 2) and not file["ok"]
     assert all(d["line"] >= 1 and d["column"] >= 1 and d["message"] for d in file["diagnostics"])
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Path:
+    """A spec that nobody but root can read."""
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("root reads every file, and needs setpriv not to")
+    path = tmp_path / "locked.yaml"
+    path.write_text("tsgen: 1\n")
+    path.chmod(0)
+    return path
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "full"])
+def test_a_spec_that_may_not_be_read_is_a_finding_among_others(locked: Path, form: str) -> None:
+    done = tsgen("check", locked, "specs/copy.yaml", "--format", form, as_anybody=True)
+    assert done.returncode == 2 and done.stderr == ""
+    assert "TS102" in done.stdout and "permission denied" in done.stdout
+    if form == "json":
+        assert [f["ok"] for f in json.loads(done.stdout)["files"]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "command", [["build"], ["show"], ["simulate"], ["diff", "specs/copy.yaml"], ["new", "mine", "--from"]]
+)
+def test_no_verb_takes_a_spec_that_may_not_be_read_for_wrong_usage(locked: Path, command: list[str]) -> None:
+    done = tsgen(*command, locked, as_anybody=True)
+    assert done.returncode == 2 and "TS102" in done.stderr and "Usage" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [["check", "specs/copy.yaml"], ["rules"], ["--help"]])
+def test_a_full_disk_under_the_output_is_no_fault_of_tsgen(command: list[str]) -> None:
+    for redirected in ("> /dev/full", "> /dev/full 2>&1"):
+        done = subprocess.run(
+            ["sh", "-c", f'"$@" {redirected}', "sh", *COMMAND, *command], cwd=ROOT, capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        said = "" if "2>" in redirected else "tsgen: writing the output: No space left on device\n"
+        assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_a_directory_and_a_missing_file_are_status_2(tmp_path: Path) -> None:

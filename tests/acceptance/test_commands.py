@@ -78,8 +78,8 @@ def test_new_copies_a_spec_under_another_name_once(copy: Path) -> None:
 
 
 def test_new_takes_toml_too(tmp_path: Path) -> None:
-    spec = tmp_path / "copy.toml"
-    spec.write_bytes((ROOT / "specs/copy.toml").read_bytes())
+    spec = tmp_path / "copy_toml.toml"
+    spec.write_bytes((ROOT / "specs/copy_toml.toml").read_bytes())
     assert tsgen("new", "mine", "--from", spec).returncode == 0
     assert tsgen("check", tmp_path / "mine.toml").returncode == 0
 
@@ -93,8 +93,14 @@ def test_the_hooks_call_verbs_that_exist() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert [h["entry"] for h in hooks] == ["tsgen check", "tsgen build --check"]
     for hook in hooks:
-        verb, *options = hook["entry"].split()[1:]
-        assert tsgen(verb, *options, "specs/copy.yaml").returncode == 0
+        verb, *options = [*hook["entry"].split()[1:], *hook.get("args", [])]
+        assert tsgen(verb, *options, *(["specs/copy.yaml"] if hook.get("pass_filenames", True) else [])).returncode == 0
+
+
+def test_the_drift_hook_sees_edits_by_hand_and_specs_that_are_gone() -> None:
+    """Neither is in the list of staged specs: it must run always, on the whole folder."""
+    _, drift = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert drift["always_run"] and not drift["pass_filenames"] and drift["args"] == ["specs"]
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

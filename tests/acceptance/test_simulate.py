@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,11 +89,26 @@ def test_nothing_is_proven_first(tmp_path: Path) -> None:
         (["--seeds", "0"], "--seeds"),
         (["--trace", "x.json"], "--trace needs --latency"),
         (["--variant", "fast"], "has no variant 'fast'"),
+        (["--shape", "M=1000000000000,N=8"], "M: a dim is a 32-bit integer"),
+        (["--shape", "M=1000000000,N=8"], "smaller dims"),
+        (["--latency", "--seeds", "4"], "--latency is one run"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
     done = tsgen("simulate", "specs/copy_tma.yaml", *arguments)
     assert done.returncode == 2 and message in done.stderr
+
+
+def test_too_little_memory_is_no_fault_of_tsgen() -> None:
+    script = (
+        "import sys, tsgen.cli, tsgen.simulate.run as r\n"
+        "def all_of_it(*a, **k): raise MemoryError('Unable to allocate 9 GiB')\n"
+        "r.inputs = all_of_it\n"
+        "sys.exit(tsgen.cli.run(['simulate', 'specs/copy_tma.yaml', '--shape', 'M=64,N=64']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("tsgen: not enough memory: Unable to allocate 9 GiB\n")
+    assert "--shape" in done.stderr
 
 
 def test_without_numpy_it_says_what_is_missing(tmp_path: Path) -> None:

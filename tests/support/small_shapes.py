@@ -17,6 +17,7 @@ SMALL_SHAPES: dict[str, list[str]] = {  # edges, more trips than stages, several
     "leader_routed": ["C=3,M=136,N=392", "C=1,M=128,N=64"],
     "async_load": ["V=100,T=31,N=2568", "V=1,T=1,N=8"],
     "copy": ["N=1", "N=9001"],
+    "copy_toml": ["N=1", "N=9001"],
     "copy_tma": ["M=136,N=392", "M=64,N=64"],
     "copy_cond": ["T=9,N=136", "T=1,N=64"],
     "copy_every": ["P=9,B=2,T=2"],

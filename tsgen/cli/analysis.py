@@ -21,6 +21,8 @@ from tsgen.spec.node import MapNode, Node, plain
 from tsgen.verify import Report, Seen, verify
 from tsgen.verify.chains import verify_chain
 
+DEFAULT = "default"  # the label of the params' own values
+
 
 @frozen
 class Case:
@@ -72,21 +74,25 @@ def _results(document: Document, selection: Selection) -> Iterator[tuple[str, st
     A variant that changes nothing is the default under its name. Where variants are asked for by name it does not
     matter whether the default can be resolved.
     """
-    _refuse_unknown(document, selection)
+    own = _own_values(document)
+    _refuse_unknown(document, selection, own)
     base = resolve(document, sets=selection.sets, target=selection.target)
     known = base.program
     if known is None:
         sets, target = selection.sets, selection.target
-        asked = {n: resolve(document, variant=n, sets=sets, target=target) for n in selection.variants}
+        asked = {
+            n: resolve(document, variant=None if n == own else n, sets=sets, target=target) for n in selection.variants
+        }
         known = next((r.program for r in asked.values() if r.program is not None), None)
         if known is None:
-            yield from ((n, f"_{n}", "", r) for n, r in asked.items()) if asked else [("default", "", "", base)]
+            yield from ((n, f"_{n}", "", r) for n, r in asked.items()) if asked else [(DEFAULT, "", "", base)]
             return
     declared = {name: values for k in known.kernels for name, values in k.variants.items()}
     first = known.kernels[0]
     nothing = (n for n, values in declared.items() if _changes_nothing(known, values))
-    default = next(nothing, "default") if base.program is not None else "default"
-    wanted = selection.variants or ((default,) if selection.single else tuple(dict.fromkeys([default, *declared])))
+    default = next(nothing, DEFAULT) if base.program is not None else DEFAULT
+    named = tuple(dict.fromkeys(default if n == own else n for n in selection.variants))
+    wanted = named or ((default,) if selection.single else tuple(dict.fromkeys([default, *declared])))
     targets = (first.target,) if selection.single or selection.target else first.targets
     for target in targets:
         for label in wanted:
@@ -97,10 +103,15 @@ def _results(document: Document, selection: Selection) -> Iterator[tuple[str, st
             yield shown, f"_{variant}" if variant else "", target, result
 
 
-def _refuse_unknown(document: Document, selection: Selection) -> None:
+def _own_values(document: Document) -> str | None:
+    """What `--variant` calls the spec with the params' own values: `default`, unless that is a variant's name."""
+    return None if DEFAULT in variants_of(document) else DEFAULT
+
+
+def _refuse_unknown(document: Document, selection: Selection, own: str | None) -> None:
     """Options that name what the spec lacks are wrong usage, not findings in the spec."""
     params = {name for root in document.roots for name in _keys(root.get("params"))}
-    variants = [name for name in variants_of(document) if name is not None]
+    variants = [name for name in (own, *variants_of(document)) if name is not None]
     targets = [str(t) for root in document.roots for t in _items(root.get("target"))]
     for option, noun, names, known in (
         ("--set", "param", selection.sets, params),

@@ -12,7 +12,7 @@ import click
 from tsgen.cli import FINDINGS, OK, UNREADABLE
 from tsgen.cli.console import note, use_color, write
 from tsgen.cli.files import Module
-from tsgen.cli.options import Selection, set_option, specs_argument, target_option, variants_option
+from tsgen.cli.options import Selection, given, set_option, specs_argument, target_option, variants_option
 
 if TYPE_CHECKING:
     from tsgen.cli.analysis import Analysis, Case
@@ -67,14 +67,16 @@ def command(
 
     A spec with errors is not built. Files are replaced atomically, and only if their content changes.
     """
+    if sets and not given("out"):
+        raise click.UsageError("--set changes modules but not their names: say with -o DIR where these are to go.")
     if check and (kind or depfiles):
         raise click.UsageError("--check writes nothing: leave --compile and --depfile out.")
     status, modules = _emit_all(specs, Selection(sets, variants, target), out, form)
     if check:
-        whole = not (variants or target)
-        from tsgen.cli.drift import compare
+        from tsgen.cli.drift import compare, leftovers
 
-        return max(status, compare(modules, out if whole else None))
+        whole = not (variants or target)
+        return max(status, compare(modules, leftovers(modules, specs, out, form) if whole else {}))
     for module in modules:
         _write(module, depfiles)
     return max(status, _compile(modules, kind)) if kind else status
@@ -143,11 +145,29 @@ def _file_name(case: Case, form: Form) -> str:
 
 
 def _refuse_collisions(modules: Sequence[Module]) -> None:
-    first: dict[Path, str] = {}
+    """Two specs of one kernel would overwrite each other's modules, built together or one after the other."""
+    first: dict[Path, Path] = {}
+    specs = {Path(m.spec) for m in modules}
     for m in modules:
-        if m.path in first:
-            raise click.UsageError(f"{first[m.path]} and {m.spec} both give {m.path}: build them into two folders.")
-        first[m.path] = m.spec
+        other = first.setdefault(m.path, Path(m.spec))
+        if other == Path(m.spec):
+            other = _source_there(m)
+            if other in specs:  # it gives other modules now
+                continue
+        if other != Path(m.spec):
+            raise click.UsageError(
+                f"{other} and {m.spec} both give {m.path}: rename the kernel of one of them, or build them into two "
+                "folders (-o DIR)."
+            )
+
+
+def _source_there(m: Module) -> Path:
+    """The spec that the module in this place was built from, if it still lies beside the one at hand, else that."""
+    from tsgen.cli.files import source_of
+
+    spec = Path(m.spec)
+    other = spec.parent / (source_of(m.path) or spec.name)
+    return other if other.is_file() else spec
 
 
 def _write(module: Module, depfiles: bool) -> None:

@@ -8,13 +8,13 @@ import click
 
 from tsgen.cli import FINDINGS, OK, UNREADABLE
 from tsgen.cli.console import note, use_color, write
-from tsgen.cli.options import Selection
+from tsgen.cli.options import SPEC_PATH, Selection
 from tsgen.diff import FORMATS
 
 
 @click.command()
-@click.argument("old", metavar="OLD", type=click.Path())
-@click.argument("new", metavar="NEW", type=click.Path())
+@click.argument("old", metavar="OLD", type=SPEC_PATH)
+@click.argument("new", metavar="NEW", type=SPEC_PATH)
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 def command(old: str, new: str, format_: str) -> int:
     """Compares two specs by what they mean: resources, pipelines, steps, memory, registers, proof.

@@ -11,6 +11,7 @@ import click
 
 from tsgen.cli import OK, UNREADABLE
 from tsgen.cli.console import note, use_color, write
+from tsgen.cli.options import SPEC_PATH
 
 if TYPE_CHECKING:
     from tsgen.diagnostics import Span
@@ -20,8 +21,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @click.command()
 @click.argument("name", metavar="NAME")
-@click.option("--from", "source", metavar="SPEC", type=click.Path(path_type=Path), required=True)
-def command(name: str, source: Path) -> int:
+@click.option("--from", "source", metavar="SPEC", type=SPEC_PATH, required=True)
+def command(name: str, source: str) -> int:
     """Copies SPEC to a kernel of another NAME, as a file of that name beside it.
 
     Comments and layout stay. An existing file is never overwritten. In a chain of several kernels, which is named
@@ -34,16 +35,16 @@ def command(name: str, source: Path) -> int:
     from tsgen.spec import load_document
     from tsgen.spec.node import ScalarNode
 
-    document = load_document(source)
+    document = load_document(Path(source))
     if not document.readable:
-        report = FileReport(str(source), document.text, document.diagnostics, readable=False)
+        report = FileReport(source, document.text, document.diagnostics, readable=False)
         note(render_findings(report, use_color(sys.stderr)).rstrip("\n"))
         return UNREADABLE
     text = document.text
     kernel = document.roots[0].get("kernel") if len(document.roots) == 1 else None
     if isinstance(kernel, ScalarNode):
         text = _replaced(text, kernel.span, name)
-    target = source.with_name(name + source.suffix)
+    target = Path(source).with_name(name + Path(source).suffix)
     try:
         with open(target, "x", encoding="utf-8", newline="") as file:
             file.write(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +31,12 @@ class Selection:
 def one(sets: dict[str, str], variant: str | None, target: str | None) -> Selection:
     """The selection of commands that are about one kernel."""
     return Selection(sets, () if variant is None else (variant,), target, single=True)
+
+
+def given(parameter: str) -> bool:
+    """Whether a parameter of the command at hand was written down, be it as it is anyway."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is not None and source is not click.core.ParameterSource.DEFAULT
 
 
 def _assignments(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
@@ -66,14 +73,36 @@ def target_option(function: F) -> F:
     return click.option("--target", metavar="SM", help="One of the spec's targets, such as sm_90a.")(function)
 
 
+# Reading it tells whether a spec can be read: a finding with its own code, in every format, and the next file goes on.
+SPEC_PATH = click.Path(readable=False)
+
+
 def spec_argument(function: F) -> F:
     """One SPEC."""
-    return click.argument("spec", metavar="SPEC", type=click.Path())(function)
+    return click.argument("spec", metavar="SPEC", type=SPEC_PATH)(function)
+
+
+def _spec_files(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders replaced by the specs in them; a folder without any stays, to be reported as an unreadable spec."""
+    return tuple(dict.fromkeys(file for path in value for file in _specs_in(path) or [path]))
+
+
+def _specs_in(path: str) -> list[str]:
+    from tsgen.spec.load import SUFFIXES
+
+    try:
+        names = sorted(os.listdir(path))
+    except (OSError, ValueError):  # no folder, or one that cannot be read
+        return []
+    files = [os.path.join(path, n) for n in names if n.endswith(SUFFIXES) and not n.startswith(".")]
+    return [f for f in files if os.path.isfile(f)]
 
 
 def specs_argument(function: F) -> F:
-    """SPEC…"""
-    return click.argument("specs", metavar="SPEC...", nargs=-1, required=True, type=click.Path())(function)
+    """SPEC…, files or folders of them."""
+    return click.argument("specs", metavar="SPEC...", nargs=-1, required=True, type=SPEC_PATH, callback=_spec_files)(
+        function
+    )
 
 
 def shapes_option(function: F) -> F:

@@ -10,7 +10,17 @@ import click
 
 from tsgen.cli import FINDINGS, OK
 from tsgen.cli.console import write
-from tsgen.cli.options import one, seed_option, set_option, shapes_option, spec_argument, target_option, variant_option
+from tsgen.cli.options import (
+    given,
+    one,
+    seed_option,
+    set_option,
+    shapes_option,
+    spec_argument,
+    target_option,
+    variant_option,
+)
+from tsgen.diagnostics.formats.full import counted
 
 if TYPE_CHECKING:
     from tsgen.cli.analysis import Case
@@ -56,6 +66,8 @@ def command(
 
     if trace is not None and not latency:
         raise click.UsageError("--trace needs --latency: without it there is no time to show.")
+    if latency and given("seeds"):
+        raise click.UsageError("--latency is one run: leave --seeds out, and choose its inputs with --seed.")
     ok = True
     try:
         _need_numpy()
@@ -63,8 +75,8 @@ def command(
         from tsgen.simulate.shapes import small_shapes
 
         case = resolved(spec, one(sets, variant, target))
-        given = [parse_shape(s) for s in shapes] or small_shapes(whole(case.program))
-        for dims in given:
+        dims_of_runs = [parse_shape(s) for s in shapes] or small_shapes(whole(case.program))
+        for dims in dims_of_runs:
             if latency:
                 ok &= _in_time(case, spec, dims, seed, trace)
                 trace = None
@@ -112,8 +124,8 @@ def _report(outcomes: list[Outcome], case: Case, spec: str) -> str:
         }
         parts = [f"{name}: {c}" for name, c in worst.items()]
         moves = sum(o.moves for o in outcomes)
-        schedules = f"{len(outcomes)} schedule{'s' if len(outcomes) > 1 else ''}"
-        return f"ok   {last.problem.label}: {'; '.join(parts)}; {schedules}, {moves} moves\n"
+        cost = f"{counted(len(outcomes), 'schedule')}, {counted(moves, 'move')}"
+        return f"ok   {last.problem.label}: {'; '.join(parts)}; {cost}\n"
     lines = [str(last)]
     if last.finding is not None:
         lines += [f"  --> {spec}:{span.line}:{span.column}: {message}" for message, span in last.finding.places]

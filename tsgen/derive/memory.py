@@ -9,6 +9,7 @@ from typing import TypeVar
 from tsgen.derive.model import SmemBlock, TmemBlock
 from tsgen.derive.storage import bits, root, stage_bytes, stages
 from tsgen.derive.uses import Uses
+from tsgen.model.expr import Placed, Ref
 from tsgen.model.kernel import Field, Kernel, Resource
 
 DEFAULT_ALIGN = 128
@@ -181,14 +182,24 @@ def _columns(kernel: Kernel) -> Iterator[TmemBlock]:
                 for field in resource.fields.values():
                     if field.view is None:
                         n = stages(resource)
-                        one = field.columns or _field_columns(kernel, field)
+                        one = field.columns or least_columns(kernel, field)
                         yield TmemBlock(f"{instance_name(resource, index)}.{field.name}", 0, n * one, n)
 
 
-def _field_columns(kernel: Kernel, field: Field) -> int:
-    """A row of the tile lies in one lane: its bits over 32, for each 128 rows."""
+def least_columns(kernel: Kernel, field: Field) -> int:
+    """A row of the tile lies in one lane: its bits over 32, for each 128 rows. What `tcgen05_cp` copies are blocks of
+    512 bytes (scale factors), which go to 32 lanes, four times over: 4 columns each."""
+    if _is_copied(kernel, field):
+        return -(-prod(field.shape) * bits(kernel, field.dtype) // (8 * 128))
     rows = prod(field.shape[:-1])
     return -(-field.shape[-1] * bits(kernel, field.dtype) // 32) * -(-rows // 128)
+
+
+def _is_copied(kernel: Kernel, field: Field) -> bool:
+    """Whether a `tcgen05_cp` writes a field."""
+    works = (w for w in kernel.resources[field.owner].works.values() if w.op == "tcgen05_cp")
+    targets = (w.args.get("to") for w in works)
+    return any(isinstance(t, Placed) and isinstance(t.expr, Ref) and t.expr.name == field.name for t in targets)
 
 
 def _at(block: SmemBlock, offset: int) -> SmemBlock:

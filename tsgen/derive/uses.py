@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
+from tsgen.derive.brackets import Ring, Steps, brackets
 from tsgen.derive.storage import find_field, window_bytes
 from tsgen.derive.unfold import Env, Node, calls, constant, unfold, work_env
 from tsgen.diagnostics import Span
@@ -67,27 +69,29 @@ def uses(kernel: Kernel) -> Uses:
         u.programs[task.name, instance.index] = program
         u.src.setdefault(task.name, {})
         u.dst.setdefault(task.name, {})
-        pending: dict[tuple[str, int], int] = {}
         for node in calls(program):
-            _call(kernel, u, (task, instance), node, pending)
+            _call(kernel, u, (task, instance), node)
+        for b in brackets(program, Steps(partial(_written, kernel, instance), partial(_rings, kernel))):
+            mine = u.bracket_bytes.setdefault(b.ring[0], {}).setdefault((task.name, instance.index), [])
+            mine.append((b.nbytes, b.span))
     return u
 
 
-def _call(kernel: Kernel, u: Uses, party: Party, node: Node, pending: dict[tuple[str, int], int]) -> None:
+def _call(kernel: Kernel, u: Uses, party: Party, node: Node) -> None:
     step = node.step
     assert isinstance(step, CallStep)
     match step.kind:
         case "pipeline" | "group" | "queue":
-            _pipeline_step(kernel, u, party, node, pending)
+            _pipeline_step(kernel, u, party, node)
         case "barrier":
             _add(u.barriers.setdefault((step.target, node.instance), []), party)
         case "work":
             work = kernel.work(step.target, step.method)
             if work is not None:
-                _work(kernel, u, party, node, work, pending)
+                _work(kernel, u, party, node, work)
 
 
-def _pipeline_step(kernel: Kernel, u: Uses, party: Party, node: Node, pending: dict[tuple[str, int], int]) -> None:
+def _pipeline_step(kernel: Kernel, u: Uses, party: Party, node: Node) -> None:
     step = node.step
     assert isinstance(step, CallStep)
     group = kernel.groups.get(step.target)
@@ -96,15 +100,10 @@ def _pipeline_step(kernel: Kernel, u: Uses, party: Party, node: Node, pending: d
         side = _PIPELINE_SIDES.get(step.method)
         if side is not None and target in kernel.resources and kernel.resources[target].queue is None:
             (u.dst if side == "producer" else u.src)[party[0].name].setdefault(target)
-        if step.method == "commit":
-            n = pending.pop((target, node.instance), 0)
-            u.bracket_bytes.setdefault(target, {}).setdefault((party[0].name, party[1].index), []).append(
-                (n, step.span)
-            )
 
 
-def _work(kernel: Kernel, u: Uses, party: Party, node: Node, work: Work, pending: dict[tuple[str, int], int]) -> None:
-    task, instance = party
+def _work(kernel: Kernel, u: Uses, party: Party, node: Node, work: Work) -> None:
+    task, _ = party
     env = work_env(kernel, node, work)
     pairs = cta_group(work, env) == 2
     side = u.dst if work.role == "producer" else u.src
@@ -134,11 +133,28 @@ def _work(kernel: Kernel, u: Uses, party: Party, node: Node, work: Work, pending
     if work.op == "tma_load":
         axes = {c.multicast for c in copies(work) if c.multicast is not None}
         u.multicast.setdefault(work.owner, set()).update(axes)
-    key = (work.owner, node.instance)
-    lanes = (
-        owner is not None and owner.pipeline is not None and owner.pipeline.interleave_stride[1] == instance.num_warps
-    )
-    pending[key] = pending.get(key, 0) + tx_bytes(kernel, work, env, 1 if lanes else instance.num_warps)
+
+
+def _rings(kernel: Kernel, node: Node, method: str) -> list[Ring]:
+    """The rings that a call does a method on; a group's step counts for each member."""
+    step = node.step
+    if not isinstance(step, CallStep) or step.kind not in ("pipeline", "group") or step.method != method:
+        return []
+    group = kernel.groups.get(step.target)
+    return [(target, node.instance) for target in (group.members if group is not None else (step.target,))]
+
+
+def _written(kernel: Kernel, instance: TaskInstance, node: Node) -> tuple[Ring, int] | None:
+    """The ring to whose stage a call adds transaction bytes, and how many."""
+    step = node.step
+    work = kernel.work(step.target, step.method) if isinstance(step, CallStep) and step.kind == "work" else None
+    if work is None:
+        return None
+    owner = kernel.resources.get(work.owner)
+    pipeline = owner.pipeline if owner is not None else None
+    lanes = pipeline is not None and pipeline.interleave_stride[1] == instance.num_warps
+    n = tx_bytes(kernel, work, work_env(kernel, node, work), 1 if lanes else instance.num_warps)
+    return ((work.owner, node.instance), n) if n else None
 
 
 def tx_bytes(kernel: Kernel, work: Work, env: Env, warps: int) -> int:

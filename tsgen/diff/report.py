@@ -110,7 +110,7 @@ def _proof(side: Side) -> str:
         codes = ", ".join(dict.fromkeys(d.code for d in report.diagnostics if d.severity == "error"))
         return f"fails: {counted(report.errors, 'error')} ({codes})"
     warnings = f", {counted(report.warnings, 'warning')}" if report.warnings else ""
-    return f"{'complete' if p.complete else 'incomplete'}, {p.states} states{warnings}"
+    return f"{'complete' if p.complete else 'incomplete'}, {counted(p.states, 'state')}{warnings}"
 
 
 def _row(x: Change) -> str:

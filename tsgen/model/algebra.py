@@ -1,7 +1,7 @@
 """Evaluating, folding and comparing expressions.
 
 `evaluate` gives a number or a word, `prune` takes compile-time branches and keeps names, `canonical` gives a hashable
-normal form: two bounds are the same symbol exactly if their forms are equal (LANGUAGE.md, Symbols).
+normal form: two bounds are the same symbol exactly if their forms are equal (docs/language.md, Symbols).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The registry of block steps with options (LANGUAGE.md section 7). `for` and `if` are compile-time and stand apart."""
+"""The registry of block steps with options (docs/language.md section 7); `for` and `if` are compile-time, and apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions of the spec language (LANGUAGE.md section 2) as frozen trees.
+"""Expressions of the spec language (docs/language.md section 2) as frozen trees.
 
 Names are kept as written: a param stays `tile_m`, so that generated code can say TILE_M. `tsgen.model.algebra`
 evaluates, folds and compares them.
@@ -89,7 +89,7 @@ Window = Index | Slice | Full
 
 @frozen
 class Ref:
-    """A reference (LANGUAGE.md section 3): `field`, `res.field`, `res[w].field`, `tensor`, with a window and `.T`.
+    """A reference (docs/language.md section 3): `field`, `res.field`, `res[w].field`, `tensor`, with a window and `.T`.
 
     `resource` is None for a tensor (`name` is the tensor) and, before resolution, for an own field; after
     resolution an own field carries its owner's name in `resource`. A bare name that is neither stays a Name.

@@ -1,4 +1,4 @@
-"""The registry of step methods (LANGUAGE.md section 7): what stands after the dot of a call step that is not a work."""
+"""The registry of step methods (docs/language.md section 7): what stands after the dot of a step that is no work."""
 
 from __future__ import annotations
 

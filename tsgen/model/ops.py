@@ -1,4 +1,4 @@
-"""The registry of built-in works (LANGUAGE.md section 6). Schema, docs, verifier, simulator and emitter follow it.
+"""The registry of built-in works (docs/language.md section 6). Schema, docs, verifier, simulator and emitter follow it.
 
 One entry says what parameters an op has, what it reads and writes through which engine, how many bytes it announces,
 who issues it and on which targets it exists. Adding an op is adding an entry here and a template in templates/ops/.

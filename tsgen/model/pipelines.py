@@ -1,4 +1,4 @@
-"""The registry of pipeline types (LANGUAGE.md section 5): who produces, who consumes, and what their barriers count."""
+"""The registry of pipeline types (docs/language.md section 5): who produces and consumes, what their barriers count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole and share (LANGUAGE.md section 2): whether a row value is known to each lane or spread over the lanes of a row.
+"""Whole and share (docs/language.md section 2): whether each lane knows a row value or the lanes of a row share it.
 
 `partial_rowsum` gives a share: each lane holds the sum of its own columns. share ± share, share · whole, share · scalar
 and 0 stay shares, `rowsum(share)` adds the shares up; anything else on a share has no meaning. A field `[M, 1]` is a

@@ -1,4 +1,4 @@
-"""Schedules: trees of steps (LANGUAGE.md section 7), names and expressions as written."""
+"""Schedules: trees of steps (docs/language.md section 7), names and expressions as written."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Protocol, TypeGuard, Union
 
 from tsgen.model.dtypes import DTYPES, TORCH_TYPES
-from tsgen.runtime.errors import NEEDS_TORCH, CannotRun
+from tsgen.runtime.errors import NEEDS_NUMPY, NEEDS_TORCH, CannotRun
 from tsgen.runtime.rounding import SMALL, to_power_of_two, to_small
 
 NUMPY_TYPES = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}  # those that PyTorch lacks
@@ -172,7 +172,7 @@ class NumpyArrays(Arrays):
         try:
             self.xp = importlib.import_module("numpy")
         except ImportError:
-            raise CannotRun("this needs NumPy", "pip install numpy") from None
+            raise CannotRun("this needs NumPy", NEEDS_NUMPY) from None
         self.random = self.xp.random.default_rng(seed)
 
     def is_array(self, v: object) -> TypeGuard[Array]:

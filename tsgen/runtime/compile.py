@@ -72,9 +72,9 @@ def compile_module(
     `choices` are the dtype choices to compile for; `spec` sharpens the place of a diagnostic. Files are replaced
     atomically, and only if their bytes changed. Raises CannotRun (no DSL, no linker) and CompileFailed.
     """
+    out_dir = module.parent if out_dir is None else out_dir  # as it was given: the user reads it
     module = module.resolve()
     meta = read_meta(module)
-    out_dir = module.parent if out_dir is None else out_dir
     out_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tsgen-") as scratch:
         answer = _compile(module, meta, kind, choices, Path(scratch), spec)

@@ -15,5 +15,6 @@ class CannotRun(Exception):
         return self.message if self.help is None else f"{self.message}\n  = help: {self.help}"
 
 
-NEEDS_DSL = 'install the DSL for your CUDA: pip install "tsgen[cu13]" (or "tsgen[cu12]")'
+NEEDS_DSL = "install the DSL for your CUDA, in the folder of tsgen: pip install -e '.[cu13]' (or '.[cu12]')"
+NEEDS_NUMPY = "pip install numpy, or in the folder of tsgen: pip install -e '.[simulate]'"
 NEEDS_TORCH = "install PyTorch built for the CUDA of this machine's driver"

@@ -1,4 +1,4 @@
-"""The functions of `reference` (LANGUAGE.md sections 2 and 9): plain mathematics in float32, one place for each.
+"""The functions of `reference` (docs/language.md sections 2 and 9): plain mathematics in float32, one place for each.
 
 A function takes the arrays' library and evaluated arguments: arrays, numbers, words, None.
 """

@@ -12,6 +12,7 @@ from tsgen.model.expr import Placed, Ref, Scalar, text
 from tsgen.model.kernel import CopyArg, Kernel, Tensor, Work
 from tsgen.runtime.errors import CannotRun
 
+MAX_DIM = 2**31 - 1
 TMA_ALIGN = 16  # bytes: of every stride of a TMA tensor but the contiguous one
 
 
@@ -47,6 +48,11 @@ class Problem:
         return ", ".join(f"{k}={v}" for k, v in self.dims.items())
 
     @property
+    def size(self) -> int:
+        """Elements of all tensors."""
+        return sum(t.size for t in self.tensors.values())
+
+    @property
     def env(self) -> dict[str, Scalar]:
         return {**self.kernel.env, **self.dims}
 
@@ -75,6 +81,8 @@ def make_problem(kernel: Kernel, given: Mapping[str, int]) -> Problem:
             f"the shape gives no {', '.join(missing)}", f"write --shape {','.join(f'{d}=…' for d in missing)}"
         )
     dims = {d: given.get(d, 1) for d in kernel.dims}
+    if long := [d for d, n in dims.items() if n > MAX_DIM]:
+        raise CannotRun(f"{', '.join(long)}: a dim is a 32-bit integer, at most {MAX_DIM}")
     env: dict[str, Scalar] = {**kernel.env, **dims}
     tensors = {t.name: _shape(t, env) for t in kernel.tensors.values() if t.present}
     problem = Problem(kernel, dims, tensors)

@@ -1,4 +1,4 @@
-"""Evaluates `reference`: what a kernel's outputs must be, in float32 (LANGUAGE.md section 9)."""
+"""Evaluates `reference`: what a kernel's outputs must be, in float32 (docs/language.md section 9)."""
 
 from __future__ import annotations
 

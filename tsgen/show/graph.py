@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tsgen.derive.model import Derived
+from tsgen.diagnostics.formats.full import counted
 from tsgen.model.algebra import fold
 from tsgen.model.expr import text
 from tsgen.model.kernel import Kernel
@@ -73,7 +74,7 @@ def _node(kernel: Kernel, derived: Derived, name: str) -> Node:
     detail = "; ".join(_field(kernel, name, f) for f in resource.fields)
     if resource.pipeline is not None:
         p, tx = resource.pipeline, derived.tx_bytes.get(name, 0)
-        ring = f"{p.num_stages} stages {p.type}" + (f", {tx} bytes each" if tx else "")
+        ring = f"{counted(p.num_stages, 'stage')} {p.type}" + (f", {tx} bytes each" if tx else "")
         detail = f"{ring}; {detail}" if detail else ring
     return Node(name, resource.kind, detail)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tsgen.diagnostics.formats.full import counted
 from tsgen.diagnostics.formats.snippet import width
 from tsgen.show.table import GUARDS, Cell, Column, ScheduleTable, Section
 
@@ -74,6 +75,6 @@ def legend(table: ScheduleTable) -> Iterator[str]:
     if used:
         yield "Guards: " + "  ".join(f"{k} = {v}" for k, v in GUARDS.items() if k in used)
     if table.rings:
-        yield "Rings:  " + "  ".join(f"{name}: {stages} stages {kind}" for name, kind, stages in table.rings)
+        yield "Rings:  " + "  ".join(f"{name}: {counted(stages, 'stage')} {kind}" for name, kind, stages in table.rings)
         yield "The last column is the position in the ring, from the task's first tile on; its stage is that modulo"
         yield "the stages. i is the iteration of the loop and n the number of its iterations."

@@ -1,6 +1,6 @@
 """Which elements of a tile belong to which warp of a task.
 
-The language leaves the spread over threads to the emitter (LANGUAGE.md section 5) and says only what must hold: WGMMA
+The language leaves the spread over threads to the emitter (docs/language.md section 5), and says what must hold: WGMMA
 deals 64 rows to a warpgroup and 16 of them to a warp, tensor memory 32 lanes to a warp, the columns of `warp_rowsum`
 belong to a warp each. Where nothing is said, rows are dealt out one by one: not as WGMMA does it, so that a task that
 mixes both without a barrier in between is caught.

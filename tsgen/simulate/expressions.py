@@ -1,4 +1,4 @@
-"""Expressions over numbers and arrays, in float32 where they are not integers (LANGUAGE.md section 2)."""
+"""Expressions over numbers and arrays, in float32 where they are not integers (docs/language.md section 2)."""
 
 from __future__ import annotations
 

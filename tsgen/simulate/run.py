@@ -16,6 +16,7 @@ from tsgen.model.kernel import Kernel, Program
 from tsgen.runtime.arrays import NumpyArrays
 from tsgen.runtime.buffers import make_input
 from tsgen.runtime.compare import Comparison, compare
+from tsgen.runtime.errors import CannotRun
 from tsgen.runtime.functions import Value
 from tsgen.runtime.problem import Problem, make_problem
 from tsgen.runtime.run import expected, reference_of
@@ -30,6 +31,7 @@ from tsgen.simulate.trace import Recorder
 from tsgen.simulate.warp import Warp
 
 MOVES = 20_000_000  # of one run: more than any shape that is worth simulating takes
+ELEMENTS = 2**27  # of all tensors, likewise; with the reference they take some GiB
 Kernels = tuple[tuple[Kernel, Derived], ...]
 
 
@@ -76,6 +78,11 @@ def simulate(
     """Runs one shape under the schedule of a seed, which also draws the inputs; with a recorder, in modelled time."""
     kernel = chain_as_one(program)
     problem = make_problem(kernel, dims)
+    if problem.size > ELEMENTS:
+        raise CannotRun(
+            f"{problem.label}: {problem.size:,} elements in all tensors, more than the {ELEMENTS:,} of the simulator",
+            "take smaller dims; what a kernel does at their edges is to be seen with a few tiles",
+        )
     xp = NumpyArrays(seed)
     arguments = inputs(problem, xp, seed)
     wanted = expected(problem, arguments, xp)

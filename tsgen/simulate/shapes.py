@@ -28,7 +28,7 @@ def small_shapes(kernel: Kernel) -> list[dict[str, int]]:
 def _smaller(kernel: Kernel, dims: dict[str, int]) -> dict[str, int] | None:
     while True:
         problem = _problem(kernel, dims)
-        if problem is not None and size(problem) <= ELEMENTS:
+        if problem is not None and problem.size <= ELEMENTS:
             return dims
         largest = max(dims, key=lambda d: dims[d], default=None)
         if largest is None or dims[largest] <= STEP:
@@ -42,8 +42,3 @@ def _problem(kernel: Kernel, dims: Mapping[str, int]) -> Problem | None:
         return make_problem(kernel, dims)
     except CannotRun:
         return None
-
-
-def size(problem: Problem) -> int:
-    """Elements of all tensors."""
-    return sum(t.size for t in problem.tensors.values())

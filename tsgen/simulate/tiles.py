@@ -1,4 +1,4 @@
-"""The tile space: coordinates of CTAs and the order in which queues hand out tiles (LANGUAGE.md sections 4 and 5)."""
+"""The tile space: CTAs' coordinates, and in what order queues hand out tiles (docs/language.md sections 4 and 5)."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 from tsgen.diagnostics import Diagnostic, Span
@@ -12,6 +13,8 @@ from tsgen.spec.errors import SpecError
 from tsgen.spec.node import ListNode, MapNode, Node, ScalarNode
 
 MAX_BYTES = 4 * 2**20
+SUFFIXES = (".yaml", ".yml", ".toml")
+_TOML = re.compile(r"\[|[\w.\"'-]+[ \t]*=")  # how a TOML document starts, after comments: with a table or a key
 
 
 @frozen
@@ -50,7 +53,7 @@ def _is_open_pipe(path: Path) -> bool:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if path.is_file() and path.suffix not in (".yaml", ".yml", ".toml"):  # a pipe is taken for YAML
+        if path.is_file() and path.suffix not in SUFFIXES:
             raise SpecError(rules.file_type(str(path)))
         if path.exists() and not (path.is_dir() or path.is_file() or _is_open_pipe(path)):
             raise SpecError(rules.file_unreadable(str(path), "it is not a regular file"))
@@ -78,7 +81,7 @@ def _parse(path: Path, data: bytes, text: str) -> tuple[list[Node], list[Diagnos
         raise SpecError(rules.file_not_utf8(str(path), e.start, Span(line, column, line, column + 1))) from None
     if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
         raise SpecError(rules.file_empty(str(path)))
-    if path.suffix == ".toml":
+    if _is_toml(path, text):
         from tsgen.spec.toml_load import read_toml
 
         return read_toml(text)
@@ -88,6 +91,14 @@ def _parse(path: Path, data: bytes, text: str) -> tuple[list[Node], list[Diagnos
     if not roots:
         raise SpecError(rules.file_empty(str(path)))
     return roots, diagnostics
+
+
+def _is_toml(path: Path, text: str) -> bool:
+    """By the ending of the file; a pipe has none, and shows it by its first line."""
+    if path.suffix in SUFFIXES:
+        return path.suffix == ".toml"
+    lines = (line.strip() for line in text.splitlines())
+    return _TOML.match(next((line for line in lines if line and not line.startswith("#")), "")) is not None
 
 
 def _kind(node: Node) -> str:

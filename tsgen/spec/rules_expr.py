@@ -13,7 +13,7 @@ def expression_syntax(text: str, reason: str, span: Span) -> Finding:
     numbers, calls of the listed functions, windows in brackets. A text with brackets or commas inside `{}` or `[]` of
     YAML must be quoted, otherwise YAML cuts it before it gets here.
     """
-    return Finding(f"cannot parse {_quote(text)}: {reason}", span, help="see LANGUAGE section 2 for the grammar")
+    return Finding(f"cannot parse {_quote(text)}: {reason}", span, help="docs/language.md, section 2, has the grammar")
 
 
 @error("TS111", "expression-node")
@@ -30,8 +30,8 @@ def expression_node(text: str, what: str, span: Span, help: str | None = None) -
 def unknown_function(name: str, near: str | None, span: Span) -> Finding:
     """An expression calls a function that the language does not have.
 
-    The functions are listed in LANGUAGE section 2; those for `map`, `value` and `where` only are known there only,
-    those of `reference` only in `reference`.
+    The functions are listed in docs/language.md, section 2; those for `map`, `value` and `where` only are known there
+    only, those of `reference` only in `reference`.
     """
     return Finding(f"unknown function `{name}`", span, help=f"did you mean `{near}`?" if near else None)
 

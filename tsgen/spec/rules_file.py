@@ -16,9 +16,9 @@ def file_missing(path: str) -> Finding:
 
 @error("TS101", "file-is-directory")
 def file_is_directory(path: str) -> Finding:
-    """A directory was given where a spec file is wanted.
+    """A directory was given where a spec file is wanted, or one without specs.
 
-    Name the files, for example with the shell's `specs/*.yaml`.
+    `check` and `build` take a directory for the specs in it (not in its subdirectories); the other verbs take a file.
     """
     return Finding(f"{path} is a directory", Span.start(), help=f"name the files: {path.rstrip('/')}/*.yaml")
 
@@ -64,7 +64,7 @@ def yaml_syntax(problem: str, context: str | None, span: Span, context_span: Spa
 def toml_syntax(problem: str, span: Span) -> Finding:
     """The file is not valid TOML.
 
-    The message is the TOML reader's. Inline tables stand on one line, and a key may be given once only.
+    The message is the TOML reader's. Inline tables stand on one line.
     """
     return Finding(f"not valid TOML: {problem}", span)
 
@@ -73,7 +73,8 @@ def toml_syntax(problem: str, span: Span) -> Finding:
 def duplicate_key(key: str, span: Span, first: Span) -> Finding:
     """A mapping has the same key twice.
 
-    YAML readers keep one of the two silently, so one half of the spec would be lost. Remove or rename one.
+    YAML readers keep one of the two silently, so one half of the spec would be lost; TOML readers stop there. Remove or
+    rename one.
     """
     return Finding(
         f"key `{key}` is given twice", span, help="remove one of the two", related=(Related("first given here", first),)

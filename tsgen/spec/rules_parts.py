@@ -99,12 +99,12 @@ def optional_dim(name: str, span: Span) -> Finding:
 
 
 @error("TS169", "false-assumption")
-def false_assumption(written: str, span: Span) -> Finding:
+def false_assumption(written: str, params: str, span: Span) -> Finding:
     """An assumption of `launch.assume` does not hold for these params.
 
     It is over params alone, so it is decided before any launch: choose other values.
     """
-    return Finding(f"`{written}` does not hold for these params", span)
+    return Finding(f"`{written}` does not hold for {params or 'any params'}", span)
 
 
 @error("TS170", "needs-target")

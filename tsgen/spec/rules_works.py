@@ -110,9 +110,10 @@ def assigned_argument(name: str, span: Span) -> Finding:
 
 @error("TS210", "multicast-axis")
 def multicast_axis(axis: str, written: str, span: Span, axis_span: Span) -> Finding:
-    """A multicast copy reads different data in the CTAs that share it.
+    """A multicast copy has another window in each of the CTAs that share it.
 
-    With `multicast: m` one load serves all CTAs along m, so its window must not depend on m, directly or through `let`.
+    With `multicast: m` the CTAs along m load one part of the window each, for all of them. So neither what is read nor
+    where it goes may depend on m, directly or through `let`.
     """
     return Finding(
         f"`{written}` depends on `{axis}`, so it cannot be multicast along it",

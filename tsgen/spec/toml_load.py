@@ -20,6 +20,7 @@ _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 @dataclass(slots=True)
 class _Table:
     start: int
+    declared: int | None = None  # where it has a header of its own
     keys: dict[str, tuple[int, int, _Place]] = field(default_factory=dict)  # start and end of the key, its value
 
 
@@ -38,19 +39,44 @@ class _Value:
 _Place = _Table | _Array | _Value
 
 
+class _Twice(Exception):
+    """A key is given twice: its name, start and end, and where the first stands."""
+
+    def __init__(self, name: str, start: int, end: int, first: int) -> None:
+        super().__init__(name)
+        self.name, self.start, self.end, self.first = name, start, end, first
+
+
 def read_toml(text: str) -> tuple[list[Node], list[Diagnostic]]:
     """The one document of a TOML text, and findings that do not stop the reading. Raises SpecError on syntax errors."""
     text = text.replace("\r\n", "\n")
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        raise SpecError(_syntax(text, str(e))) from None
+        raise SpecError(_twice(text, str(e)) or _syntax(text, str(e))) from None
     except RecursionError:
         raise SpecError(rules.too_large("levels", 100, Span.start())) from None
     except ValueError as e:  # an integer with more digits than Python converts
         raise SpecError(rules.toml_syntax(str(e), Span.start())) from None
     builder = _Builder(text)
     return [builder.node(values, _Scanner(text).document())], builder.diagnostics
+
+
+def _twice(text: str, message: str) -> Diagnostic | None:
+    """The key that is given twice, if that is tomllib's complaint: it names neither key nor first place.
+
+    Up to its complaint the text is valid. A scanner that has seen no second key by then goes on into what may be none.
+    """
+    if not message.startswith(("Cannot overwrite a value", "Cannot declare", "Duplicate inline table key")):
+        return None
+    try:
+        _Scanner(text).document()
+    except _Twice as e:
+        span = _Builder(text).span
+        return rules.duplicate_key(e.name, span(e.start, e.end), span(e.first, e.first + len(e.name)))
+    except (AssertionError, IndexError, ValueError, RecursionError):
+        return None
+    return None
 
 
 def _syntax(text: str, message: str) -> Diagnostic:
@@ -67,7 +93,7 @@ def _syntax(text: str, message: str) -> Diagnostic:
 
 
 class _Scanner:
-    """Finds places in a text that is known to be valid TOML."""
+    """Finds places in a text that is known to be valid TOML. In any other it stops: by _Twice or as Python does."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -115,7 +141,11 @@ class _Scanner:
         table = self.descend(table, path[:-1])
         name, start, end = path[-1]
         if not array:
-            return self.descend(table, path[-1:])
+            made = self.descend(table, path[-1:])
+            if made.declared is not None:
+                raise _Twice(name, start, end, made.declared)
+            made.declared = start
+            return made
         place = table.keys.setdefault(name, (start, end, _Array(start)))[2]
         assert isinstance(place, _Array)
         new = _Table(start)
@@ -127,6 +157,8 @@ class _Scanner:
             place = table.keys.setdefault(name, (start, end, _Table(start)))[2]
             if isinstance(place, _Array):
                 place = place.items[-1]
+            if isinstance(place, _Value):
+                raise _Twice(name, start, end, table.keys[name][0])
             assert isinstance(place, _Table)
             table = place
         return table
@@ -137,6 +169,8 @@ class _Scanner:
         self.skip()
         table = self.descend(table, path[:-1])
         name, start, end = path[-1]
+        if name in table.keys:
+            raise _Twice(name, start, end, table.keys[name][0])
         table.keys[name] = (start, end, self.value())
 
     def value(self) -> _Place:
@@ -152,6 +186,7 @@ class _Scanner:
             return _Value(start, self.at) if long else _Value(start + 1, self.at - 1)
         while self.at < len(self.text) and self.text[self.at] not in ",]}#\n":
             self.at += 1
+        assert self.at > start
         return _Value(start, start + len(self.text[start : self.at].rstrip()))
 
     def array(self) -> _Array:
@@ -185,6 +220,7 @@ class _Scanner:
         end = quote * 3 if self.text.startswith(quote * 3, self.at) else quote
         self.at += len(end)
         while not self.text.startswith(end, self.at):
+            assert self.at < len(self.text)
             self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
         self.at += len(end)
         if len(end) == 3:  # up to two more quotes belong to the text

@@ -22,6 +22,8 @@ _NULL = re.compile(r"~|null|Null|NULL|")
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*([eE][-+][0-9]+)?|[-+]?\.[0-9]+([eE][-+][0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_LONE_KEY = re.compile(r"(- )*[\w.-]+")
+_MISPLACED = ("did not find expected key", "did not find expected '-'", "did not find expected <document start>")
 _ODD = re.compile(r"[-+]?(0b[01_]+|0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[0-9]+_[0-9_]*(\.[0-9_]*)?)")
 
 
@@ -232,6 +234,10 @@ def _syntax(text: str, e: yaml.MarkedYAMLError) -> Diagnostic:
     if "expected ',' or" in problem and char in ("[", "{") and line[span.column - 2 : span.column - 1].strip():
         reason = f"`{char}` ends the text before it, within the `{{}}` or `[]` of YAML"
         return rules.yaml_quotes(reason, span, _quoted(line, span))
+    before = line[: span.column - 1].strip()
+    if "mapping values are not allowed" in problem and _LONE_KEY.fullmatch(before):
+        reason = "the line is indented deeper than the one above it, which has its value already"
+        return rules.yaml_syntax(reason, None, span, None)
     if "mapping values are not allowed" in problem:
         return rules.yaml_quotes("`: ` within a value starts another mapping", span, "quote the value")
     if "tab character" in problem:
@@ -245,7 +251,19 @@ def _syntax(text: str, e: yaml.MarkedYAMLError) -> Diagnostic:
         return rules.yaml_quotes("`- ` within a value starts a list", span, help)
     if "did not find expected alphabetic or numeric character" in problem:
         return rules.yaml_quotes(f"a text cannot start with `{char or '*'}`", span, "quote the value")
+    if problem.startswith(_MISPLACED):
+        return _misplaced(problem, span, _mark(e.context_mark), bool(before))
     return rules.yaml_syntax(problem, e.context, span, _mark(e.context_mark))
+
+
+def _misplaced(problem: str, span: Span, block: Span | None, within_line: bool) -> Diagnostic:
+    """A line that belongs to none of the open blocks, mostly by its indentation."""
+    if within_line:
+        return rules.yaml_syntax("a value ends before this text", None, span, None)
+    if block is None or block.column != span.column:
+        return rules.yaml_syntax("the indentation of this line fits nothing above it", "of this, for one", span, block)
+    wanted = "a key" if "key" in problem else "an item `- …`"
+    return rules.yaml_syntax(f"{wanted} is expected here, as on the lines above", "they start here", span, block)
 
 
 def _quoted(line: str, span: Span) -> str:

@@ -25,6 +25,7 @@ from tsgen.verify import (
     ranges,
     registers,
     roles,
+    strides,
     tiles,
     warps,
 )
@@ -40,7 +41,7 @@ _CAUSES = tuple(
     for c in m.CAUSES
 )
 _OTHERS = tuple(
-    c for m in (roles, graph, nbytes, barriers, clusters, memory, warps, registers, tiles) for c in m.CHECKS
+    c for m in (roles, graph, nbytes, barriers, clusters, memory, warps, registers, tiles, strides) for c in m.CHECKS
 )
 
 

@@ -13,8 +13,7 @@ from typing import Any
 from tsgen.derive.spread import OWN
 from tsgen.verify.machine import System
 from tsgen.verify.shape import Shapes
-from tsgen.verify.state import ALWAYS, GRID, Record, State, Wait
-from tsgen.verify.touch import siblings
+from tsgen.verify.state import ALWAYS, GRID, Moment, Record, State, Wait
 
 Slot = tuple[Any, ...]  # names an event independently of the state it is found in
 Since = tuple[tuple[int, int | None, int | None], ...] | None
@@ -58,40 +57,42 @@ class Knowledge:
                     table[b] = ALWAYS
         for c, records in enumerate(st.cells):
             if records:
-                left = tuple(r for r in records if not self._dead(st, c, r))
-                if len(left) != len(records):
+                left = tuple(r for r in (self._live(st, c, r) for r in records) if r is not None)
+                if left != records:
                     st.cells[c] = left
 
-    def _dead(self, st: State, c: int, r: Record) -> bool:
+    def _live(self, st: State, c: int, r: Record) -> Record | None:
+        """An access, with those alone who can still race with it; None if nobody can."""
         known = st.known
-        own = known[r.agent]
         if r.at is not None:
-            left = [a for a in self.system.cell_users[c] if not known[a] & r.token and not self._passed(st, a, r)]
-            return not left or any(self._far(st, a, r) for a in left)
+            left = tuple(m for m in r.at if not known[m.agent] & r.token and not self._passed(st, m))
+            if not left or any(self._far(st, m) for m in left):
+                return None
+            return r if left == r.at else r._replace(at=left)
+        own = known[r.agent]
         if r.engine and not own & r.token:
-            return False
+            return r
         if self.system.agents[r.agent].twin and not own & (r.token << 1) and r.spread != OWN:
-            return False
+            return r
         users = self.system.cell_users[c] if r.write else self.system.cell_writers[c]
-        return all(known[a] & r.token for a in users if a != r.agent)
-
-    def _passed(self, st: State, a: int, r: Record) -> bool:
-        """Whether an agent cannot come to the tile and iteration of an access to a tensor any more, or need not."""
-        assert r.at is not None
-        tile, iteration = r.at
-        if siblings(self.system, a, r.agent) or st.pc[a] < 0:
-            return True
-        if tile < 0:
-            return False
-        return st.tile[a] > tile or (st.tile[a] == tile and st.iteration[a] > iteration >= 0)
+        return None if all(known[a] & r.token for a in users if a != r.agent) else r
 
     @staticmethod
-    def _far(st: State, a: int, r: Record) -> bool:
-        """Whether an agent comes to the tile and iteration of an access so much later that it is given up: such records
-        would pile up, and a race shows in the first tiles and iterations, too."""
-        assert r.at is not None
-        tile, iteration = r.at
-        return tile - st.tile[a] > REACH or (iteration >= 0 and iteration - st.iteration[a] > REACH)
+    def _passed(st: State, m: Moment) -> bool:
+        """Whether an agent has been at a window of a tensor, and does not come to it again."""
+        if st.pc[m.agent] < 0:
+            return True
+        if m.tile < 0:
+            return False
+        tile = st.tile[m.agent]
+        return tile > m.tile or (tile == m.tile and st.iteration[m.agent] > m.iteration >= 0)
+
+    @staticmethod
+    def _far(st: State, m: Moment) -> bool:
+        """Whether an agent comes to a window so much later that the access is given up: such records would pile up, and
+        a race shows in the first tiles and iterations, too."""
+        later = m.iteration >= 0 and m.iteration - st.iteration[m.agent] > REACH
+        return later or m.tile - st.tile[m.agent] > REACH
 
     def _events(self, st: State) -> tuple[dict[Slot, int], list[Row]]:
         """Live events with their tokens, and the masks, in an order that only the shape decides."""
@@ -135,7 +136,7 @@ class Knowledge:
 
     def _cell(self, st: State, c: int, place: Slot, events: dict[Slot, int]) -> None:
         for r in st.cells[c]:
-            slot: Slot = ("cell", *place, (*r[1:6], self._since(st, c, r)), 0)
+            slot: Slot = ("cell", *place, (*r[1:6], self._since(st, r)), 0)
             while slot in events:
                 slot = (*slot[:-1], slot[-1] + 1)
             events[slot] = r.token
@@ -143,16 +144,19 @@ class Knowledge:
             if self.system.agents[r.agent].twin:
                 events["twin", *slot[1:]] = r.token << 1
 
-    def _since(self, st: State, c: int, r: Record) -> Since:
+    @staticmethod
+    def _since(st: State, r: Record) -> Since:
         """How many tiles and iterations ago an access to a tensor was, for each agent that may still come to it; None
         where its window does not move."""
         if r.at is None:
             return None
-        tile, iteration = r.at
         return tuple(
-            (a, st.tile[a] - tile if tile >= 0 else None, st.iteration[a] - iteration if iteration >= 0 else None)
-            for a in sorted(self.system.cell_users[c])
-            if not self._passed(st, a, r)
+            (
+                m.agent,
+                st.tile[m.agent] - m.tile if m.tile >= 0 else None,
+                st.iteration[m.agent] - m.iteration if m.iteration >= 0 else None,
+            )
+            for m in r.at
         )
 
     # ---- comparing and merging ---------------------------------------------------------------------------------
@@ -284,14 +288,17 @@ class Knowledge:
         return token
 
     @staticmethod
-    def _at(st: State, since: Since) -> tuple[int, int] | None:
-        """The tile and iteration of an access, from how long ago it was."""
+    def _at(st: State, since: Since) -> tuple[Moment, ...] | None:
+        """When agents come to the window of an access, from how long ago it was for each."""
         if since is None:
             return None
-        a, tiles, iterations = since[0]
-        return (
-            -1 if tiles is None else st.tile[a] - tiles,
-            -1 if iterations is None else st.iteration[a] - iterations,
+        return tuple(
+            Moment(
+                a,
+                -1 if tiles is None else st.tile[a] - tiles,
+                -1 if iterations is None else st.iteration[a] - iterations,
+            )
+            for a, tiles, iterations in since
         )
 
     def _actual(self, st: State, first: int, i: int, cell: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tsgen.derive.memory import least_columns
 from tsgen.derive.model import Derived
 from tsgen.derive.storage import bits
 from tsgen.derive.uses import Uses
@@ -60,16 +61,14 @@ def tensor_memory_full(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator
 def columns(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """`columns` of a tensor-memory field is too small for its shape.
 
-    A column has 32 bits in each of 128 lanes.
+    A column has 32 bits in each of 128 lanes. Scale factors that `tcgen05_cp` copies take four columns for each block
+    of 512 bytes, since every group of 32 lanes gets them.
     """
     for resource in kernel.resources.values():
         for field in resource.fields.values():
             if resource.kind != "tmem" or field.columns is None:
                 continue
-            total = bits(kernel, field.dtype)
-            for n in field.shape:
-                total *= n
-            need = -(-total // (128 * 32))
+            need = least_columns(kernel, field)
             if field.columns < need:
                 yield Finding(
                     f"`{resource.name}.{field.name}` needs {need} columns, `columns` is {field.columns}",

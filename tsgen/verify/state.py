@@ -15,6 +15,14 @@ GRID = 1  # the token of a griddepcontrol.wait
 ALWAYS = 2  # the token of what everybody knows
 
 
+class Moment(NamedTuple):
+    """When an agent comes to a window of a tensor: its tile and iteration, -1 where the window does not move."""
+
+    agent: int
+    tile: int
+    iteration: int
+
+
 class Record(NamedTuple):
     """An access that later ones may race with."""
 
@@ -25,7 +33,11 @@ class Record(NamedTuple):
     engine: int
     spread: str | None
     ref: int
-    at: tuple[int, int] | None = None  # of a tensor: the tile and iteration of the window, -1 where it does not move
+    at: tuple[Moment, ...] | None = None  # of a tensor: when others that touch it come to its window
+
+    def moment(self, a: int) -> Moment | None:
+        """When an agent comes to the window; None if it cannot any more."""
+        return next((m for m in self.at or () if m.agent == a), None)
 
 
 class Wait(NamedTuple):

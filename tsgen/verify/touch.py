@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tsgen.derive.spread import same_threads
 from tsgen.verify.machine import SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
-from tsgen.verify.state import Problem, Record, State
+from tsgen.verify.state import Moment, Problem, Record, State
 from tsgen.verify.written import unwritten
 from tsgen.verify.written import write as note_write
 
@@ -96,14 +96,16 @@ def _tensor(
     system: System, st: State, a: int, ins: Instruction, token: int, cell: int, moving: int, write: bool, window: int
 ) -> Problem | None:
     """Checks an access to a tensor against those of other tasks in the same tile and iteration."""
-    at = (st.tile[a] if moving & 1 else -1, st.iteration[a] if moving & 2 else -1)
+    tile, iteration = st.tile[a] if moving & 1 else -1, st.iteration[a] if moving & 2 else -1
+    at = tuple(Moment(b, tile, iteration) for b in sorted(system.cell_users[cell]) if not siblings(system, a, b))
+    mine = Moment(a, tile, iteration)
     known, engine, ref = st.known[a], ins[3], ins[4]
     kept = []
     for r in st.cells[cell]:
         if siblings(system, a, r.agent):
             if r.agent == a and r.write == write and r.box == window and r.at == at:
                 continue
-        elif (write or r.write) and r.at == at and not known & r.token and system.meets(window, r.box):
+        elif (write or r.write) and r.moment(a) == mine and not known & r.token and system.meets(window, r.box):
             data = (write, r.write, engine, r.engine, cell, -1, waited(st, r))
             return Problem("race", a, ref, cell, r.agent, r.ref, data)
         kept.append(r)

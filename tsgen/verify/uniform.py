@@ -7,14 +7,61 @@ CTAs of a cluster have neighbouring coordinates along its axes: with a cluster o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from math import gcd
 
-from tsgen.model.poly import Atom, Poly
+from tsgen.model.poly import Atom, Monomial, Poly, floor_div
 
 
 def uniform(p: Poly, clusters: Mapping[str, int]) -> bool:
     """Whether a value does not depend on the CTA's rank. `clusters`: CTAs along each clustered axis."""
+    return _is_uniform(p, clusters) or _is_uniform(_without_remainders(p), clusters)
+
+
+def uniformly_positive(p: Poly, clusters: Mapping[str, int]) -> bool:
+    """Whether `p >= 0` says the same in all CTAs of a cluster, for an integer p.
+
+    It says what `p // d >= 0` says, for every positive d, and the contrary of `-p - 1 >= 0`.
+    """
+    if uniform(p, clusters):
+        return True
+    for q in (p, -p - Poly.constant(1)):
+        steps = {
+            int(c) * clusters[a] for m, c in q.terms if (a := _axis(m)) in clusters and c > 0 and c.denominator == 1
+        }
+        if any(_rank_is_cut_off(Atom("//", (q, Poly.constant(d))), clusters) for d in steps):
+            return True
+    return False
+
+
+def _is_uniform(p: Poly, clusters: Mapping[str, int]) -> bool:
     return all(_uniform(atom, clusters) for monomial, _ in p.terms for atom, _ in monomial)
+
+
+def _without_remainders(p: Poly) -> Poly:
+    """Remainders by numbers as what is left of their dividends: `m - m % 2` is `2*(m // 2)`."""
+    found = Poly.constant(0)
+    for monomial, c in p.terms:
+        found = found + _dividend(monomial) * Poly.constant(c)
+    return found
+
+
+def _dividend(monomial: Monomial) -> Poly:
+    plain = Poly(((monomial, Fraction(1)),))
+    if len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].head != "%":
+        return plain
+    dividend, divisor = monomial[0][0].args
+    d = divisor.value if isinstance(divisor, Poly) else None
+    if not isinstance(dividend, Poly) or d is None or d.denominator != 1 or d <= 0:
+        return plain
+    whole = floor_div(dividend, int(d))
+    return plain if whole is None else dividend - whole * Poly.constant(d)
+
+
+def _axis(monomial: Monomial) -> str:
+    """The name that a monomial is; nothing if it is something else."""
+    alone = len(monomial) == 1 and monomial[0][1] == 1 and not monomial[0][0].args
+    return monomial[0][0].head if alone else ""
 
 
 def _uniform(atom: Atom, clusters: Mapping[str, int]) -> bool:
@@ -35,7 +82,7 @@ def _rank_is_cut_off(atom: Atom, clusters: Mapping[str, int]) -> bool:
         return False
     g, constant, most = int(d), 0, 0
     for monomial, c in numerator.terms:
-        axis = monomial[0][0].head if len(monomial) == 1 and monomial[0][1] == 1 and not monomial[0][0].args else ""
+        axis = _axis(monomial)
         if not monomial:
             constant = int(c)
         elif axis in clusters:

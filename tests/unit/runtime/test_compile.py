@@ -61,6 +61,11 @@ def test_artefacts_lie_beside_the_module_and_are_named_after_it(module: Path, ki
     assert sorted(p.name for p in module.parent.iterdir()) == [f"k_sm90a.{kind}", "k_sm90a.py"]
 
 
+def test_artefacts_are_named_as_the_module_was(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(module.parent)
+    assert compile_module(Path(module.name), "ptx") == [Path("k_sm90a.ptx")]
+
+
 def test_other_dtype_choices_are_named_after_themselves(module: Path, tmp_path: Path) -> None:
     files = compile_module(module, "cubin", tmp_path / "out", choices="all")
     assert [p.name for p in files] == ["k_sm90a.cubin", "k_sm90a_bfloat16.cubin"]
@@ -118,7 +123,7 @@ def test_no_dsl(module: Path) -> None:
         compile_module(module, "cubin")
     assert str(caught.value) == (
         "compiling needs the package cutlass, which this Python does not have\n"
-        '  = help: install the DSL for your CUDA: pip install "tsgen[cu13]" (or "tsgen[cu12]")'
+        "  = help: install the DSL for your CUDA, in the folder of tsgen: pip install -e '.[cu13]' (or '.[cu12]')"
     )
 
 

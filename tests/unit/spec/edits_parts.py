@@ -299,7 +299,7 @@ PARTS = (
         "epi_stages: 2",
         "epi_stages: 3",
         "tile_n // epi_n % epi_stages",
-        "does not hold for these params",
+        "does not hold for epi_n = 64, epi_stages = 3, tile_n = 256",
         "epi_stages: 1",
     ),
     # -- resources and pipelines -----------------------------------------------------------------------------------

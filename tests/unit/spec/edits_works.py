@@ -104,6 +104,14 @@ WORKS = (
         'from: "¦b[l, n',
         "depends on `n`",
     ),
+    Edit(
+        "TS210",
+        "gemm",
+        '{to: b, from: "b[l, n*tile_n:+tile_n',
+        '{to: "b[0 - m + m % 2 + m//2*2:+tile_n, :]", from: "b[l, n*tile_n:+tile_n',
+        "¦b[0 - m",
+        "depends on `m`",
+    ),
     Edit("TS211", "gemm", "multicast: m", "multicast: k", "k}", "`k` is not an axis"),
     Edit(
         "TS212",

@@ -135,7 +135,7 @@ def test_any_text(text: str, suffix: str) -> None:
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.integers(0, 900), st.sampled_from([0, 1, 3, 9]), PIECES)
 def test_damaged_toml(start: int, length: int, piece: str) -> None:
-    source = (Path(__file__).parents[3] / "specs" / "copy.toml").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[3] / "specs" / "copy_toml.toml").read_text(encoding="utf-8")
     survives(source[:start] + piece + source[start + length :], ".toml")
 
 

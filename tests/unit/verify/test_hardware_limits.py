@@ -70,3 +70,11 @@ def test_a_task_waits_for_its_own_copies(steps: str, found: list[str]) -> None:
 
 
 LOAD = 'op: load, static: [s], from: "buf.t[s]", to: v'
+
+
+@pytest.mark.parametrize(("columns", "found"), [("16", ["TS602"]), ("32", [])])
+def test_scale_factors_take_four_columns_for_each_block(columns: str, found: list[str]) -> None:
+    text = (LANGUAGE / "sm100_gemm_nvfp4.yaml").read_text(encoding="utf-8")
+    assert "columns: 32" in text
+    report = check_text(text.replace("columns: 32", f"columns: {columns}"))
+    assert sorted({d.code for d in report.diagnostics}) == found

@@ -12,7 +12,7 @@ from tsgen.diagnostics import Span
 from tsgen.model.algebra import canonical
 from tsgen.spec.parse import parse_expr
 from tsgen.verify import verify
-from tsgen.verify.uniform import uniform
+from tsgen.verify.uniform import uniform, uniformly_positive
 
 STORE = '    - domain_loop: {var: j, end: "ceil_div(N, tile_n)"}\n      steps:\n        - ring.try_wait()'
 B = "  b: {dtype: io, shape: [L, N, K]}\n"
@@ -85,6 +85,8 @@ def test_a_value_of_the_cluster_is_one_for_its_ctas(tmp_path: Path, element: str
         ("m // 2 + m", False),
         ("max(m // 2, m // 6)", True),
         ("m % 2", False),
+        ("m - m % 2", True),
+        ("(m + 1) - (m + 1) % 2", False),
         ("m // k", False),
     ],
 )
@@ -118,3 +120,23 @@ def test_what_is_made_of_scalars_alone_is_in_the_graph(tmp_path: Path) -> None:
         assert codes(tmp_path, "copy_tma", *edits, (graph + "}", f"{graph}, {entry}}}")) == []
     wrong = (graph + "}", "graph: {ring: [], y: [ring]}")
     assert "TS271" in codes(tmp_path, "copy_tma", wrong)
+
+
+@pytest.mark.parametrize(
+    ("e", "same"),
+    [
+        ("1 - m", True),
+        ("m - 1", False),
+        ("m - 2*n", True),
+        ("2*n + 1 - m", True),
+        ("n - m", False),
+        ("2*m - 4*n - 1", False),
+        ("7 - m", True),
+        ("8 - m", False),
+    ],
+)
+def test_comparisons_that_say_the_same_in_a_cluster(e: str, same: bool) -> None:
+    assert uniformly_positive(canonical(parse_expr(e, Span.start()), {}), {"m": 2}) is same
+    places = [(q, n) for q in range(8) for n in range(8)]
+    pairs = [[eval(e, {}, {"m": 2 * q + r, "n": n}) >= 0 for r in (0, 1)] for q, n in places]
+    assert all(a == b for a, b in pairs) is same

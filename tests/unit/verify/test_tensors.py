@@ -147,3 +147,43 @@ def test_a_barrier_between_two_loops(sync: bool, found: bool) -> None:
     report = check_text(text)
     assert ("TS500" in {d.code for d in report.diagnostics}) is found
     assert "empirical" not in report.proof.statement
+
+
+PHASES = """tsgen: 1
+kernel: phases
+target: sm_90a
+doc: Three tasks write one tensor, one after the other.
+tensors:
+  x: {dtype: f32, shape: [N0, N1, N2]}
+  y: {dtype: f32, shape: [N, 64], output: true, work: {put: {op: store, takes: [i], value: 1.0, to: "y[i, :]"}}}
+launch: {tiles: {b: 1}}
+resources:
+  g1: {kind: smem, pipeline: {type: async_async, num_stages: 1}}
+  g2: {kind: smem, pipeline: {type: async_async, num_stages: 1}}
+graph: {y: []}
+schedules:
+  p0:
+    - domain_loop: {var: i, end: N0}
+      steps: [y.put(i=i)]
+    - g1.acquire()
+    - g1.commit()
+  p1:
+    - g1.wait()
+BEFORE    - domain_loop: {var: i, end: N1}
+      steps: [y.put(i=i)]
+    - g1.release()
+AFTER  p2:
+    - g2.wait()
+    - domain_loop: {var: i, end: N2}
+      steps: [y.put(i=i)]
+    - g2.release()
+tasks: {p0: {warp_idx: 0, num_warps: 1}, p1: {warp_idx: 1, num_warps: 1}, p2: {warp_idx: 2, num_warps: 1}}
+"""
+SIGNAL = "    - g2.acquire()\n    - g2.commit()\n"
+
+
+@pytest.mark.parametrize(("before", "after", "found"), [("", SIGNAL, []), (SIGNAL, "", ["TS500"])])
+def test_numbers_of_several_tasks_on_one_tensor(before: str, after: str, found: list[str]) -> None:
+    report = check_text(PHASES.replace("BEFORE", before).replace("AFTER", after))
+    assert [d.code for d in report.diagnostics] == found
+    assert report.proof.complete != bool(found) and report.proof.states < 100

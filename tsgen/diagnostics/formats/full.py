@@ -64,7 +64,7 @@ def proof_line(r: FileReport) -> str:
     """The proof of a file in one line."""
     p = r.proof
     kind = "proven" if p.complete else "not proven completely"
-    cost = f"{p.states} states in {p.seconds * 1000:.0f} ms"
+    cost = f"{counted(p.states, 'state')} in {p.seconds * 1000:.0f} ms"
     return f"{kind} ({cost})" + (f": {p.statement}" if p.statement else "")
 
 

@@ -80,6 +80,7 @@ class Context:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     params: dict[str, Param] = field(default_factory=dict)
     env: dict[str, Scalar] = field(default_factory=dict)
+    failed: dict[str, Diagnostic] = field(default_factory=dict)  # params and `let` values without a value, and why
     words: frozenset[str] = frozenset()  # that params may have as values
     symbols: dict[str, Symbol] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # name -> kind of entry whose `if` is false
@@ -137,6 +138,8 @@ class Context:
         try:
             return evaluate(e, env)
         except NotConstant as err:
+            if err.name in self.failed:  # which has been said, and is not said twice
+                raise SpecError(self.failed[err.name]) from None
             raise SpecError(self._not_constant(e, err.name, span)) from None
         except NoValue as err:
             raise SpecError(expression_value(text(e), str(err), span)) from None

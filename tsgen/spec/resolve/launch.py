@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tsgen.model.algebra import NotConstant, NoValue, evaluate
-from tsgen.model.expr import Call, Const, Expr, Name, text, walk
+from tsgen.model.expr import Call, Const, Expr, Name, names, text, walk
 from tsgen.model.kernel import Axis, Launch, Let, Symbol
 from tsgen.spec import rules_parts
 from tsgen.spec.errors import SpecError
-from tsgen.spec.resolve.context import Context, mapping, strings
+from tsgen.spec.resolve.context import Context, mapping, show, strings
 from tsgen.spec.resolve.refs import Scope, bind_node, timed_node
 
 MAX_CLUSTER = 64  # CTAs along one axis; the hardware allows 16 in all
@@ -42,8 +42,9 @@ def _lets(ctx: Context) -> tuple[Let, ...]:
         with ctx.catching():
             try:
                 value, time = timed_node(ctx, node, Scope(f"the `let` value `{name}`", "tile"))
-            except SpecError:
-                ctx.declare(Symbol(name, "let", "tile", span))  # so that its uses give no findings of their own
+            except SpecError as e:  # known everywhere, so that its uses give no findings of their own
+                ctx.declare(Symbol(name, "let", "compile", span))
+                ctx.failed[name] = e.diagnostic
                 raise
             ctx.declare(Symbol(name, "let", time, span))
             found.append(Let(name, value.expr, time, span))
@@ -93,7 +94,8 @@ def resolve_assume(ctx: Context, launch: Launch) -> Launch:
             p = bind_node(ctx, item, Scope("an assumption", "tile"))
             try:
                 if not evaluate(p.expr, ctx.env):
-                    ctx.add(rules_parts.false_assumption(text(p.expr), p.span))
+                    values = ", ".join(f"{n} = {show(ctx.env[n])}" for n in sorted(names(p.expr) & ctx.env.keys()))
+                    ctx.add(rules_parts.false_assumption(text(p.expr), values, p.span))
             except (NotConstant, NoValue):
                 pass
             found.append(p)

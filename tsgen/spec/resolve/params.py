@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
 from tsgen.diagnostics import Span
 from tsgen.model.dtypes import DTYPES
@@ -50,9 +52,12 @@ def resolve_params(ctx: Context, variant: str | None, sets: Mapping[str, str]) -
         if key not in nodes.entries:
             ctx.add(rules.unknown_param(key, "`--set`", ctx.near(key, nodes.entries), ctx.root.key_span("params")))
     for name, span, node in nodes.items():
-        with ctx.catching():
+        try:
             ctx.declare(Symbol(name, "param", "compile", span))
             _param(ctx, name, span, node, chosen.get(name), sets.get(name))
+        except SpecError as e:
+            ctx.add(e.diagnostic)
+            ctx.failed[name] = e.diagnostic
     return {name: _variant(ctx, mapping(node)) for name, _, node in variants.items()}
 
 
@@ -83,7 +88,9 @@ def _param(ctx: Context, name: str, span: Span, node: Node, variant: Node | None
         value = _like(name, own, ctx.value(_parsed(ctx, variant, choices), place), place)
     if given is not None:
         written, place = None, span
-        value = _like(name, own, ctx.value(_word(ctx, parse_expr(given, span), choices), span), span)
+        with _of_option(name, given):
+            value = _like(name, own, ctx.value(_word(ctx, parse_expr(given, span), choices), span), span)
+            _check_choice(name, value, choices, span)
     _check_choice(name, value, choices, place)
     for v in tune:
         _check_choice(name, v, choices, options.key_span("tune") if options else span)
@@ -91,6 +98,15 @@ def _param(ctx: Context, name: str, span: Span, node: Node, variant: Node | None
     ctx.env[name] = value
     by_caller = bool(choices) and all(isinstance(c, str) and c in DTYPES for c in choices)
     ctx.params[name] = Param(name, value, written, choices, tune, doc, span, by_caller)
+
+
+@contextmanager
+def _of_option(name: str, given: str) -> Iterator[None]:
+    """Says of a finding that it is about `--set`: its place is that of the param, where other text stands."""
+    try:
+        yield
+    except SpecError as e:
+        raise SpecError(replace(e.diagnostic, message=f"--set {name}={given}: {e.diagnostic.message}")) from None
 
 
 def _parsed(ctx: Context, node: Node, choices: tuple[Scalar, ...]) -> Expr:

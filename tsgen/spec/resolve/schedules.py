@@ -1,4 +1,4 @@
-"""`schedules`: the block grammar and the nesting rules of LANGUAGE.md section 7."""
+"""`schedules`: the block grammar and the nesting rules of docs/language.md section 7."""
 
 from __future__ import annotations
 

@@ -105,8 +105,9 @@ class _Reader:
         multicast = None
         if (n := item.get("multicast")) is not None:
             multicast = self.axis(n)
-            if multicast in self.depends(source.expr):
-                raise SpecError(rules_works.multicast_axis(multicast, text(source.expr), source_node.span, n.span))
+            for part, at in ((source.expr, source_node.span), (to.expr, to_node.span)):
+                if multicast in self.depends(part):
+                    raise SpecError(rules_works.multicast_axis(multicast, text(part), at, n.span))
         return CopyArg(to.expr, source.expr, multicast, node.span, to.span, source.span)
 
     def depends(self, e: Expr) -> set[str]:

@@ -1,4 +1,4 @@
-"""The worked example of README.md: its commands, and what they print."""
+"""The worked examples of README.md and docs: their commands and what those print, and what they quote of specs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,27 @@ from pathlib import Path
 
 from tests.support.process import ROOT, tsgen
 
-README = ROOT / "README.md"
+DOCUMENTS = ("README.md", "docs/simulation.md")  # with commands and outputs, as `$ tsgen …` in console blocks
+_LINK = re.compile(r"\]\((specs/[^)]+)\)")
 _BLOCK = re.compile(r"(```console\n\$ tsgen )([^\n]*)\n(.*?)(```)", re.DOTALL)
 
 
-def blocks() -> list[tuple[str, str]]:
+def blocks(document: str) -> list[tuple[str, str]]:
     """Command line and output of each console block."""
-    return [(m[2], m[3]) for m in _BLOCK.finditer(README.read_text(encoding="utf-8"))]
+    return [(m[2], m[3]) for m in _BLOCK.finditer((ROOT / document).read_text(encoding="utf-8"))]
 
 
-def rewritten(output: Callable[[str], str]) -> str:
-    """README with each block's output replaced."""
-    return _BLOCK.sub(lambda m: f"{m[1]}{m[2]}\n{output(m[2])}{m[4]}", README.read_text(encoding="utf-8"))
+def rewritten(document: str, output: Callable[[str], str]) -> str:
+    """A document with each block's output replaced."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return _BLOCK.sub(lambda m: f"{m[1]}{m[2]}\n{output(m[2])}{m[4]}", text)
+
+
+def excerpts(document: str) -> list[tuple[str, str]]:
+    """What a document quotes of specs: the spec that it links to last before a YAML block, and the block."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    found = re.finditer(r"```yaml\n(.*?)```", text, re.DOTALL)
+    return [(_LINK.findall(text, 0, m.start())[-1], m[1]) for m in found]
 
 
 def printed(command: str, folder: Path) -> str:
