@@ -18,7 +18,7 @@ UNKNOWN = -1  # an instance index that has no compile-time value; TS265 says whe
 
 
 class Node(NamedTuple):
-    """One call, or one block with its body. `env` has params, the task's `each` index and the `for` indices.
+    """One call, or one block with its body. `env` has params, the task's `threads` and `each` index, and `for` indices.
 
     `step` is never a StaticFor or StaticIf. `instance` is the index of a call's target (0 without brackets).
     """
@@ -31,7 +31,7 @@ class Node(NamedTuple):
 
 def unfold(kernel: Kernel, task: Task, instance: TaskInstance) -> tuple[Node, ...]:
     """The schedule of one instance of a task."""
-    env: dict[str, Scalar] = kernel.env
+    env: dict[str, Scalar] = {**kernel.env, "threads": 32 * instance.num_warps}
     if task.each is not None:
         env[task.each.var] = instance.index
     return tuple(_unfold(task.schedule.steps, env))

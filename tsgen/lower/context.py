@@ -15,6 +15,7 @@ from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.tokens import ScalarToken, Spread, TileToken, Token
 from tsgen.lower.tries import Answers
 from tsgen.model.algebra import evaluate
+from tsgen.model.dtypes import WIDENED
 from tsgen.model.expr import Expr, Name, Ref, names
 from tsgen.model.kernel import Field, Kernel, Resource, Task
 from tsgen.model.steps import CallStep
@@ -200,7 +201,7 @@ class TaskState:
         """The Python name of a token that each thread has one value of; conditions and windows may name it, too."""
         text = self.names.new(name)
         self.tokens[name] = ScalarToken(text, word)
-        self.define(name, text)
+        self.define(name, widened(text, word))
         return text
 
     def note(self, step: CallStep) -> str:
@@ -225,6 +226,12 @@ class TaskState:
         if len(first) == 1:
             return f"warp_idx == {first[0]}"
         return f"{self.scope.names['warp']} == 0"
+
+
+def widened(text: str, word: str | None) -> str:
+    """A single value of a dtype as conditions and indices calculate with it: unsigned and short types wrap around."""
+    wide = WIDENED.get(word or "")
+    return text if wide is None else f"{DSL_TYPES[wide]}({text})"
 
 
 def join(parts: Iterable[str]) -> str:

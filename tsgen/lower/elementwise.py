@@ -8,7 +8,7 @@ from typing import Literal
 from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
 from tsgen.lower.errors import refuse
-from tsgen.lower.pyexpr import Scope
+from tsgen.lower.pyexpr import Scope, against_zero, truncated
 from tsgen.model.algebra import NoValue, evaluate, is_constant, prune
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Scalar, Unary
 from tsgen.model.expr import text as expression_text
@@ -152,7 +152,7 @@ class Printer:
     def _operand(self, e: Expr, number: Number, outer: int) -> str:
         return self.float(e, outer) if number == "float" else self.print(e, outer)
 
-    def _binary(self, e: Binary, outer: int) -> str:
+    def _binary(self, e: Binary, outer: int, against_zero: bool = False) -> str:
         number = self.number(e)
         if e.op == "/":  # the reciprocal instruction: a true division branches
             left, right = self.float(e.left, 8), self.float(e.right, 0)
@@ -165,6 +165,8 @@ class Printer:
             refuse("`**` of run-time values", self.span, "write products")
         level = _LEVEL[e.op]
         left, right = self._operand(e.left, number, level), self._operand(e.right, number, level + 1)
+        if e.op == "%" and number == "int" and not against_zero and truncated(e, self.scope):
+            left = f"({left} % {right} + {right})"
         return _wrap(level, outer, f"{left} {e.op} {right}")
 
     def _compare(self, e: Compare, outer: int) -> str:
@@ -172,7 +174,13 @@ class Printer:
         if special is not None:
             return _wrap(_LEVEL["cmp"], outer, special)
         number: Number = "float" if any(self.number(o) == "float" for o in e.operands) else "int"
-        parts = [self._operand(o, number, _LEVEL["cmp"] + 1) for o in e.operands]
+        plain = number == "int" and against_zero(e)
+        parts = [
+            self._binary(o, _LEVEL["cmp"] + 1, plain)
+            if plain and isinstance(o, Binary)
+            else self._operand(o, number, _LEVEL["cmp"] + 1)
+            for o in e.operands
+        ]
         pairs = [f"{a} {op} {b}" for op, a, b in zip(e.ops, parts, parts[1:], strict=False)]
         return _wrap(_LEVEL["cmp"] if len(pairs) == 1 else _LEVEL["and"], outer, " and ".join(pairs))
 

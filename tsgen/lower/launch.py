@@ -8,6 +8,7 @@ from tsgen.lower.errors import refuse
 from tsgen.lower.program import Launch
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import cluster_size, cluster_text, clustered, tile_count
+from tsgen.lower.signs import least
 from tsgen.model.algebra import canonical
 from tsgen.model.kernel import Resource
 
@@ -17,7 +18,7 @@ def lower_launch(b: Builder, queue: Resource | None) -> Launch:
     kernel = b.kernel
     threads = 32 * b.derived.block_warps
     used = Used(b.kernel_names())
-    scope = Scope(kernel.env, used)
+    scope = Scope(kernel.env, used, least=least(kernel))
     extents = {a.name: py(a.extent, scope) for a in kernel.launch.axes}
     size = cluster_size(b)
     values: list[tuple[str, str]] = []

@@ -15,9 +15,9 @@ from tsgen.lower.context import Builder, TaskState
 from tsgen.lower.errors import refuse
 from tsgen.lower.instances import once_for_each
 from tsgen.lower.program import Statement, assign
-from tsgen.lower.pyexpr import Scope, py
+from tsgen.lower.pyexpr import Scope, py, truncated
 from tsgen.model.algebra import canonical
-from tsgen.model.expr import Name
+from tsgen.model.expr import Binary, Const, Name
 from tsgen.model.kernel import Group, Pipeline, Work
 from tsgen.model.ops import accesses
 from tsgen.model.steps import (
@@ -116,7 +116,10 @@ def _lane(s: TaskState, p: Pipeline, stride: int) -> str | None:
     if isinstance(start, Name) and each is not None and start.id == each.var and each.count <= stride:
         return s.py(start)
     first = canonical(start, s.scope.env).value
-    return str(first % stride) if first is not None else f"({s.py(start)}) % {stride}"
+    if first is not None:
+        return str(first % stride)
+    rest = Binary("%", start, Const(stride))
+    return s.py(rest) if truncated(rest, s.scope) else f"({s.py(start)}) % {stride}"
 
 
 def advance(s: TaskState, target: str, method: str) -> str:

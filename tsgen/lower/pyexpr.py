@@ -34,13 +34,15 @@ class Scope:
     """What the names of an expression are called where it is printed.
 
     `names` maps names of the spec to Python text, `extents` an axis to the text of its number of tiles, `ref` prints
-    a reference (an element of a tensor, a register field). `env` has the compile-time values.
+    a reference (an element of a tensor, a register field). `env` has the compile-time values. `least` knows the least
+    value that an expression may have; without it, the text is Python's, and not the DSL's.
     """
 
     env: Env
     names: Mapping[str, str]
     extents: Mapping[str, str] = field(default_factory=dict)
     ref: Callable[[Ref, Scope], str] | None = None
+    least: Callable[[Expr], int | None] | None = None
 
 
 def py(e: Expr, scope: Scope) -> str:
@@ -80,10 +82,12 @@ def _print(e: Expr, scope: Scope, outer: int) -> str:
         case Binary():
             level = _LEVEL[e.op]
             left, right = _print(e.left, scope, level), _print(e.right, scope, level + 1)
+            if e.op == "%" and truncated(e, scope):
+                left, right = f"({left} % {right} + {right})", _print(e.right, scope, level + 1)
             return _wrap(level, outer, f"{left} {e.op} {right}")
         case Compare():
             level = _LEVEL["cmp"]
-            parts = [_print(o, scope, level + 1) for o in e.operands]
+            parts = [_operand(o, scope, level + 1, against_zero(e)) for o in e.operands]
             pairs = [f"{a} {op} {b}" for op, a, b in zip(e.ops, parts, parts[1:], strict=False)]
             return _wrap(level if len(pairs) == 1 else _LEVEL["and"], outer, " and ".join(pairs))
         case BoolOp():
@@ -101,6 +105,25 @@ def _print(e: Expr, scope: Scope, outer: int) -> str:
         case Ref():
             assert scope.ref is not None, e
             return scope.ref(e, scope)
+
+
+def against_zero(e: Compare) -> bool:
+    """Whether a comparison asks only if something is zero: a remainder then is, however quotients are rounded."""
+    return all(op in ("==", "!=") for op in e.ops) and e.operands[1:] == (Const(0),)
+
+
+def _operand(e: Expr, scope: Scope, outer: int, zero: bool) -> str:
+    if not zero or not isinstance(e, Binary) or e.op != "%":
+        return _print(e, scope, outer)
+    level = _LEVEL["%"]
+    return _wrap(level, outer, f"{_print(e.left, scope, level)} % {_print(e.right, scope, level + 1)}")
+
+
+def truncated(e: Binary, scope: Scope) -> bool:
+    """Whether `%` of the DSL, which rounds quotients towards zero, may give another remainder than the language's."""
+    if scope.least is None or is_constant(e, scope.env):
+        return False
+    return any(low is None or low < 0 for low in (scope.least(e.left), scope.least(e.right)))
 
 
 def _constant(value: object, outer: int) -> str:

@@ -12,6 +12,7 @@ from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope, py
 from tsgen.lower.queue import TileCoord, cluster_ranks, cluster_text, clustered, queue_of, tile_numbers
 from tsgen.lower.queue_steps import response
+from tsgen.lower.signs import least
 from tsgen.lower.smem import aliased, pool_bytes
 from tsgen.lower.tmem_works import cta_group
 from tsgen.model.expr import Expr, Name
@@ -96,7 +97,7 @@ def values_of(
     kernel = b.kernel
     scope_names = Used(b.kernel_names())
     scope_names.seen.update(used.seen)
-    scope = Scope(kernel.env, scope_names, extents)
+    scope = Scope(kernel.env, scope_names, extents, least=least(kernel))
     lets = []
     passed = host.scalar_lets(b)
     for let in reversed(kernel.launch.lets):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tsgen.lower import budgets, elements, pipelines, tmem
-from tsgen.lower.context import Builder, TaskState, Used
+from tsgen.lower.context import Builder, TaskState, Used, widened
 from tsgen.lower.errors import refuse
 from tsgen.lower.mentions import mentions
 from tsgen.lower.mma import fragment
@@ -13,6 +13,7 @@ from tsgen.lower.program import Statement, TaskCode, assign
 from tsgen.lower.pyexpr import Scope
 from tsgen.lower.queue import TileCoord
 from tsgen.lower.schedule import TileValues, lower_steps
+from tsgen.lower.signs import least
 from tsgen.lower.tmem_works import cta_group
 from tsgen.model.algebra import canonical
 from tsgen.model.expr import Binary, Const, Ref
@@ -52,15 +53,18 @@ def task_state(b: Builder, task: Task, base: dict[str, str], extents: dict[str, 
         local[task.each.var] = namer.new(task.each.var)
     used = Used({**base, **local})
     s = TaskState(b, task, namer, Scope(b.kernel.env, used, extents), used)
-    s.scope = Scope(b.kernel.env, used, extents, lambda r, _: _element_or_field(s, r))
+    known = least(b.kernel, s.lows, task)
+    s.scope = Scope(b.kernel.env, used, extents, lambda r, _: _element_or_field(s, r), known)
     _tile_bounds(s)
     return s
 
 
 def _element_or_field(s: TaskState, r: Ref) -> str:
+    b = s.builder
     if r.resource is None:
-        return elements.element(s, r)
-    return f"{fragment(s, s.builder.field(r))}[0]"
+        return widened(elements.element(s, r), b.dtype_word(b.kernel.tensors[r.name].dtype))
+    field = b.field(r)
+    return widened(f"{fragment(s, field)}[0]", b.dtype_word(field.dtype))
 
 
 def _tile_bounds(s: TaskState) -> None:

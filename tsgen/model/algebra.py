@@ -27,6 +27,7 @@ from tsgen.model.expr import (
     Window,
     text,
 )
+from tsgen.model.inexact import inexact
 from tsgen.model.poly import Poly, floor_div, remainder
 
 Env = Mapping[str, Scalar]
@@ -230,14 +231,16 @@ def _rebuild_window(w: Window, f: Callable[[Expr], Expr]) -> Window:
 
 
 def canonical(e: Expr, env: Env) -> Poly:
-    """The normal form over names that have no value in `env`. Integer operations on unknowns become atoms."""
+    """The normal form over names that have no value in `env`. Integer operations on unknowns become atoms, and so does
+    all that is computed of floats: that is known by how it is written."""
     match e:
         case Const():
             return _constant(e.value)
         case Name():
             return _constant(env[e.id]) if e.id in env else Poly.atom(e.id)
         case Unary(op="-"):
-            return -canonical(e.operand, env)
+            p = canonical(e.operand, env)
+            return Poly.atom("neg", p) if p.value is None and inexact(e.operand, env) else -p
         case Unary(op="+"):
             return canonical(e.operand, env)
         case Unary():
@@ -255,6 +258,8 @@ def canonical(e: Expr, env: Env) -> Poly:
             return _opaque("if", [canonical(x, env) for x in (e.condition, e.then, e.other)], e, env)
         case Call():
             polys = [canonical(a, env) for a in e.args]
+            if inexact(e, env):
+                return _opaque(e.function, list(polys), e, env)
             d = _positive(polys[1]) if e.function == "ceil_div" else None
             if d is not None and (quotient := floor_div(polys[0] + Poly.constant(d - 1), d)) is not None:
                 return quotient
@@ -288,6 +293,8 @@ def _opaque(head: str, args: list[Poly | Scalar] | list[Poly], e: Expr, env: Env
 
 
 def _canonical_binary(e: Binary, a: Poly, b: Poly, env: Env) -> Poly:
+    if inexact(e, env):
+        return _opaque(e.op, [a, b], e, env)
     match e.op:
         case "+":
             return a + b

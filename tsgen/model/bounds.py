@@ -1,6 +1,7 @@
 """Intervals of launch-time and tile-time values: what `launch.assume` and the definitions of `let` say about them.
 
-Interval arithmetic over the integers; None is unbounded. The verifier sweeps a loop's trip count inside its interval.
+Interval arithmetic over the integers; None is unbounded. Floats have no interval: they may be NaN. The verifier sweeps
+a loop's trip count inside its interval.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Mapping
 from tsgen.frozen import frozen
 from tsgen.model.algebra import Env, NotConstant, NoValue, canonical, evaluate
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Ref, Unary
+from tsgen.model.floats import floats, marked, unsigned
+from tsgen.model.inexact import MARK, inexact
 from tsgen.model.kernel import Kernel
 
 
@@ -36,21 +39,31 @@ _ANY = Interval()
 
 
 def intervals(kernel: Kernel) -> dict[str, Interval]:
-    """The interval of each dim, rank-0 tensor, axis and `let` of a kernel. Dims are at least 0."""
+    """The interval of each dim, rank-0 tensor, axis and `let` of a kernel, and (with a point before the name) of the
+    elements of tensors. Dims and unsigned numbers are at least 0."""
     env = kernel.env
     known: dict[str, Interval] = {}
     for name in kernel.dims:
         known[name] = Interval(0)
     for axis in kernel.launch.axes:
         known[axis.name] = Interval(0)
+    for tensor in kernel.tensors.values():
+        if unsigned(tensor.dtype, kernel):
+            known[f".{tensor.name}" if tensor.shape else tensor.name] = Interval(0)
     known.update({b: Interval(0) for b in ("thread", "lane", "warp")})
     known.update({b: Interval(1) for b in ("threads", "sms")})
-    facts = [p.expr for p in kernel.launch.assume]
+    loose = floats(kernel)
+    facts = [marked(p.expr, kernel, loose) for p in kernel.launch.assume]
     for _ in range(2):  # a second round lets assumptions over `let` values use what their definitions say
         for fact in facts:
             _assume(fact, known, env)
+        for axis in kernel.launch.axes:
+            most = interval(marked(axis.extent, kernel, loose), known, env).high
+            if most is not None:  # CTAs of a cluster may lie past the edge
+                last = Interval(None, max(most + -most % axis.cluster - 1, 0))
+                known[axis.name] = known[axis.name].meet(last)
         for let in kernel.launch.lets:
-            known[let.name] = known.get(let.name, _ANY).meet(interval(let.value, known, env))
+            known[let.name] = known.get(let.name, _ANY).meet(interval(marked(let.value, kernel, loose), known, env))
     return known
 
 
@@ -66,7 +79,7 @@ def _assume(e: Expr, known: dict[str, Interval], env: Env) -> None:
 
 
 def _bound(e: Expr, op: str, other: Interval, known: dict[str, Interval]) -> None:
-    if not isinstance(e, Name) or (e.id not in known and op not in ("<", "<=", ">", ">=", "==")):
+    if not isinstance(e, Name) or MARK in e.id or (e.id not in known and op not in ("<", "<=", ">", ">=", "==")):
         return
     low, high = other.low, other.high
     match op:
@@ -96,6 +109,8 @@ def interval(e: Expr, known: Intervals, env: Env) -> Interval:
         pass
     except NoValue:
         return _ANY
+    if inexact(e, env):
+        return _ANY
     match e:
         case Name():
             return known.get(e.id, _ANY)
@@ -114,7 +129,9 @@ def interval(e: Expr, known: Intervals, env: Env) -> Interval:
             return _call(e, known, env)
         case Compare() | BoolOp() | Unary():
             return Interval(0, 1)
-        case Const() | Ref():
+        case Ref():
+            return known.get(f"{e.resource or ''}.{e.name}", _ANY)
+        case Const():
             return _ANY
     return _ANY
 

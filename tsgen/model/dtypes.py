@@ -40,6 +40,9 @@ DTYPES: dict[str, DType] = {
     )
 }
 
+# what arithmetic on single values is done in, where a type has less room below zero, or above
+WIDENED = {"u64": "i64", "u32": "i32", "u16": "i32", "u8": "i32", "i16": "i32", "i8": "i32"}
+
 TORCH_TYPES = {  # what PyTorch calls those it has; NumPy has all of these but bf16 and f8
     "f64": "float64",
     "f32": "float32",

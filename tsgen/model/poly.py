@@ -12,9 +12,11 @@ from math import gcd
 
 from tsgen.frozen import frozen
 from tsgen.model.expr import Scalar
+from tsgen.model.inexact import MARK
 
-# operations that make integers of integers; all others but rounded quotients may give other numbers
-_INTEGRAL = frozenset({"%", "min", "max", "if", "extent", "and", "or", "not", "<", "<=", ">", ">=", "==", "!="})
+# operations that make integers of integers; all others may give other numbers
+_INTEGRAL = frozenset({"%", "//", "ceil_div", "min", "max", "if", "extent"})
+_TRUTHS = frozenset({"and", "or", "not", "<", "<=", ">", ">=", "==", "!="})
 
 
 @frozen
@@ -88,15 +90,16 @@ class Poly:
 
     @property
     def integral(self) -> bool:
-        """Whether every value is an integer. Names and elements of tensors stand for integers."""
+        """Whether every value is an integer. Names and elements of tensors stand for integers, unless marked."""
         return all(c.denominator == 1 and all(_integral(a) for a, _ in m) for m, c in self.terms)
 
 
 def _integral(atom: Atom) -> bool:
-    if atom.head in ("//", "ceil_div"):
-        return True
     named = not atom.args or "." in atom.head  # a name, or an element of a tensor or field
-    return named or (atom.head in _INTEGRAL and all(a.integral for a in atom.args if isinstance(a, Poly)))
+    if named:
+        return MARK not in atom.head
+    whole = all(a.integral for a in atom.args if isinstance(a, Poly))
+    return atom.head in _TRUTHS or (atom.head in _INTEGRAL and whole)
 
 
 def floor_div(p: Poly, d: int) -> Poly | None:

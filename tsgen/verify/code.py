@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, Expr, Name, names, text
+from tsgen.model.expr import Binary, Expr, Name, Scalar, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, Step, TileLoop, When, step_text
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
@@ -201,6 +201,7 @@ class Coder:
                 made.per_cta,
                 None,
                 variable=conditions[one.condition].variable,
+                asked=_asked(one) if one.identity == one.outcome.form else None,
             )
             for p in places:
                 moved[p.condition] = (one.condition, p.negated != one.negated)
@@ -310,8 +311,9 @@ class Coder:
         self._emit(END_LOOP, head)
         last = any(ins[0] == GUARD and ins[1] == LAST for ins in body)
         self.agent.code[head] = (*self.agent.code[head][:3], len(self.agent.code), last, ref)
-        bound = Binary("-", step.end.expr, step.start.expr)
-        self.pending.append(Pending(self.agent, head, 1, bound, node.env, step.end.expr, step.step.expr))
+        bound = self._as_read(Binary("-", step.end.expr, step.start.expr), node)
+        end = self._as_read(step.end.expr, node)
+        self.pending.append(Pending(self.agent, head, 1, bound, node.env, end, step.step.expr))
 
     def _tiles(self, node: Node, context: Context) -> None:
         step = node.step
@@ -424,7 +426,11 @@ class Coder:
         if n is not None and slots:
             offset = context.tile_offset if context.tiles is not None else 0
             at = self._emit(SKIP, slots, Linear(0), offset, self._ref(step))
-            self.pending.append(Pending(self.agent, at, 2, n.expr, node.env, n.expr))
+            many = self._as_read(n.expr, node)
+            self.pending.append(Pending(self.agent, at, 2, many, node.env, many))
+
+    def _as_read(self, e: Expr, node: Node) -> Expr:
+        return self.values.as_read(e, self.agent.task.name, (self.agent.instance.index, node.step.span), node.env)
 
     def _complete(self, node: Node) -> None:
         step = node.step
@@ -454,6 +460,12 @@ class Coder:
         self._emit(NAMED_ARRIVE, self.b.named[key], slot, 32 * self.agent.warps, ref)
         if step.method != "arrive":
             self._emit(NAMED_WAIT, self.b.named[key], slot, ref)
+
+
+def _asked(place: Place) -> tuple[Expr, tuple[tuple[str, Scalar], ...]]:
+    """What a condition says, with the compile-time values that it needs."""
+    e = place.outcome.expr
+    return e, tuple((n, place.env[n]) for n in sorted(names(e)) if n in place.env)
 
 
 def _of_warp(nodes: tuple[Node, ...], warp: int) -> tuple[Node, ...]:

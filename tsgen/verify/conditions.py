@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from math import gcd, lcm
 
 from tsgen.derive.unfold import constant
-from tsgen.model.algebra import canonical
-from tsgen.model.expr import Binary, BoolOp, Compare, Const, Expr, Name, Ref, Unary, children, names
+from tsgen.model.algebra import canonical, substitute
+from tsgen.model.expr import Binary, BoolOp, Compare, Const, Expr, Name, Ref, Unary, children, names, walk
+from tsgen.model.inexact import inexact
 from tsgen.model.poly import Atom, Poly
-from tsgen.verify.machine import Test
+from tsgen.verify.machine import Condition, Test
 from tsgen.verify.symbols import Env, Linear, Symbols, names_of
 from tsgen.verify.values import VAR
 
-_COMPARE = ("<", "<=", ">", ">=", "==", "!=")
+_WITH_ZERO: dict[str, Callable[[Fraction], bool]] = {
+    "<": lambda v: v < 0,
+    "<=": lambda v: v <= 0,
+    ">": lambda v: v > 0,
+    ">=": lambda v: v >= 0,
+    "==": lambda v: v == 0,
+    "!=": lambda v: v != 0,
+}
 LONGEST_PERIOD = 64  # iterations
 Values = tuple[int, int]  # of the loop variable: the first, and the step
 
@@ -22,7 +31,7 @@ def test_bounds(e: Expr, env: Env) -> Iterator[tuple[Expr, Expr]]:
     """The differences that the comparisons of a condition take, and the side that names each."""
     if isinstance(e, Compare):
         for a, b in zip(e.operands, e.operands[1:], strict=False):
-            if not _made(Binary("-", a, b)):
+            if not _made(Binary("-", a, b), env):
                 yield Binary("-", a, b), b if constant(a, env) is not None else a
     elif isinstance(e, BoolOp):
         for v in e.values:
@@ -39,9 +48,34 @@ def test_of(symbols: Symbols, e: Expr, env: Env, loop: Values) -> Test | None:
     return test
 
 
-def _made(e: Expr) -> bool:
-    """Whether an expression holds a value that is known only by what made it."""
-    return any(n.startswith("%") for n in names(e))
+def said_at(symbols: Symbols, condition: Condition, iteration: int) -> Poly | None:
+    """What a condition says for one value of the loop variable, if that is known."""
+    at = _asked_at(symbols, condition, iteration)
+    return None if at is None else symbols.poly(*at)
+
+
+def _asked_at(symbols: Symbols, condition: Condition, iteration: int) -> tuple[Expr, Env] | None:
+    if condition.asked is None:
+        return None
+    e, env = condition.asked
+    return substitute(e, {VAR: Const(iteration)}), {**symbols.kernel.env, **dict(env)}
+
+
+def test_at(symbols: Symbols, condition: Condition, iteration: int) -> Test | None:
+    """The test of a condition for one value of the loop variable, if it can be computed there. What is made of floats
+    is not: the device rounds otherwise."""
+    at = _asked_at(symbols, condition, iteration)
+    if at is None:
+        return None
+    here, env = at
+    if any(inexact(o, env) for c in walk(here) if isinstance(c, Compare) for o in c.operands):
+        return None
+    return test_of(symbols, here, env, (0, 1))
+
+
+def _made(e: Expr, env: Env) -> bool:
+    """Whether an expression holds a value that is known only by what made it, or is no integer."""
+    return inexact(e, env) or any(n.startswith("%") for n in names(e))
 
 
 def unknowns_of(test: Test) -> list[int]:
@@ -75,7 +109,7 @@ def _test(symbols: Symbols, e: Expr, env: Env, loop: Values) -> Test | None:
 
 def _comparison(symbols: Symbols, op: str, difference: Expr, env: Env, loop: Values) -> Test | None:
     """`difference op 0`, with the loop variable as first + step * iteration."""
-    if _made(difference):
+    if _made(difference, env):
         return None
     if VAR not in names(difference):
         form = symbols.form(difference, env)
@@ -84,7 +118,7 @@ def _comparison(symbols: Symbols, op: str, difference: Expr, env: Env, loop: Val
     zero, one = (symbols.form(difference, {**env, VAR: first + i * step}) for i in range(2))
     if zero is not None and one is not None and zero.terms == one.terms and _linear(canonical(difference, env)):
         return Test(op, zero, one.const - zero.const)
-    return _in_turn(Compare((op,), (difference, Const(0))), env, loop)
+    return _in_turn(op, difference, env, loop)
 
 
 def _linear(p: Poly) -> bool:
@@ -93,17 +127,18 @@ def _linear(p: Poly) -> bool:
     return all(m == alone or VAR not in names_of(Poly(((m, c),))) for m, c in p.terms)
 
 
-def _in_turn(e: Expr, env: Env, loop: Values) -> Test | None:
-    """The test of a condition that repeats: the loop variable occurs in remainders alone."""
+def _in_turn(op: str, difference: Expr, env: Env, loop: Values) -> Test | None:
+    """The test of a comparison with zero that repeats: the loop variable occurs in remainders alone."""
     first, step = loop
-    whole = _period(e, env)
+    whole = _period(difference, env)
     if whole is None:
         return None
     period = whole // gcd(whole, step)
     if period > LONGEST_PERIOD:
         return None
-    values = [constant(e, {**env, VAR: first + i * step}) for i in range(period)]
-    return None if None in values else Test("turn", turn=tuple(bool(v) for v in values))
+    values = [canonical(difference, {**env, VAR: first + i * step}).value for i in range(period)]  # names may cancel
+    found = tuple(_WITH_ZERO[op](v) for v in values if v is not None)
+    return Test("turn", turn=found) if len(found) == period else None
 
 
 def _period(e: Expr, env: Env) -> int | None:

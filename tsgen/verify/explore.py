@@ -8,7 +8,7 @@ is left, every number of trips and tiles and every sequence of outcomes has been
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from math import lcm
 
@@ -52,14 +52,15 @@ def explore(
     widen: bool = True,
     floors: Mapping[int, int] | None = None,
     part: bool = True,
+    allowed: Callable[[State], bool] | None = None,
 ) -> Verdict:
     """Follows all choices, cheapest first, so that the first problem found has the fewest trips and tiles.
 
     `fixed` unknowns have one value in all tiles, others are at least what `floors` says. With `part`, a large value
-    is another one for those who begin to count later (`Shapes.part`). With `widen`, states of
-    one shape are merged into one that knows only what all of them know. Less knowledge can only make more things wrong:
-    no problem there is none anywhere. A problem after a merge may be one of the merge, so it is looked for again with
-    the shapes on the way to it kept apart.
+    is another one for those who begin to count later (`Shapes.part`). Choices that lead to a state that is not
+    `allowed` are left out. With `widen`, states of one shape are merged into one that knows only what all of them know.
+    Less knowledge can only make more things wrong: no problem there is none anywhere. A problem after a merge may be
+    one of the merge, so it is looked for again with the shapes on the way to it kept apart.
     """
     apart: set[Key] = set()
     states = steps = 0
@@ -67,7 +68,7 @@ def explore(
         merge = widen and attempt < ATTEMPTS
         runner = Runner(system, agents, fixed, floors)
         shapes = Shapes(system, agents, runner, enough(system, agents) if part else None)
-        verdict, blame = _explore(runner, shapes, limit, apart if merge else None)
+        verdict, blame = _explore(runner, shapes, limit, apart if merge else None, allowed)
         states += verdict.states
         steps += verdict.steps
         if not blame:
@@ -78,11 +79,13 @@ def explore(
     return verdict
 
 
-def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None) -> tuple[Verdict, frozenset[Key]]:
+def _explore(
+    runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None, allowed: Callable[[State], bool] | None
+) -> tuple[Verdict, frozenset[Key]]:
     """One exploration; shapes in `apart` (None: all) are not merged. A problem comes with the merges on the way."""
     system, agents = runner.system, runner.agents
     knowledge = Knowledge(system, agents, shapes)
-    seen: dict[Key, Memory] = {}
+    seen: dict[Hashable, Memory] = {}
     queue: deque[State] = deque([State(system)])
     states, closed, deepest = 0, True, bound(system, agents)
     remarks: dict[str, tuple[Problem, State]] = {}
@@ -112,13 +115,16 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
         shapes.forget(st)
         knowledge.settle(st)
         shape = shapes.shape(st)
-        memory = seen.setdefault(shape, Memory())
+        # what is still allowed depends on the iteration, which a shape does not tell
+        memory = seen.setdefault(shape if allowed is None else (shape, tuple(st.iteration), tuple(st.tile)), Memory())
         merged = knowledge.compare(st, memory, apart is not None and shape not in apart)
         if merged is None:
             continue
         if merged:
             st.merges |= {shape}
         for new in choices(runner, st, first_need(needs)):
+            if allowed is not None and not allowed(new):
+                continue
             if new.cost == st.cost:
                 queue.appendleft(new)
             elif all(low - runner.least(d.what) <= deepest or d.what in runner.turns for d, low in new.low.items()):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
+from tsgen.model.expr import Expr, Scalar
 from tsgen.model.kernel import Kernel, Task, TaskInstance
 from tsgen.verify.spans import Box, Place, have_common, spans
 from tsgen.verify.symbols import Linear, Symbols
@@ -194,6 +195,7 @@ class Condition:
     per_cta: bool
     test: Test | None
     variable: str = "iteration"  # what a reader calls the iteration that an outcome depends on
+    asked: tuple[Expr, tuple[tuple[str, Scalar], ...]] | None = None  # what it says, with `#` for the loop variable
 
 
 @frozen

@@ -1,8 +1,8 @@
 """What conditions say, in one form: conditions that say the same have equal forms, however they are written.
 
 Sides are brought together, comparisons of whole numbers to `p >= 0` or `p == 0` with a positive first factor, and
-negations are taken out: `a < b`, `b > a` and `not a >= b` are one form. Equal forms hold alike; that different forms
-ever differ is not claimed.
+negations are taken out: `a < b`, `b > a` and `not a >= b` are one form. Of floats only `a < b` and `b > a` are one, as
+neither side need hold of a NaN. Equal forms hold alike; that different forms ever differ is not claimed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from tsgen.derive.unfold import Env, constant
 from tsgen.model.algebra import canonical, rebuild
 from tsgen.model.expr import Binary, BoolOp, Compare, Expr, IfElse, Unary
+from tsgen.model.inexact import inexact
 from tsgen.model.poly import Poly
 from tsgen.verify.symbols import parts_of
 
@@ -33,7 +34,7 @@ def form_of(e: Expr, env: Env, whole: Whole) -> tuple[Form, bool]:
     match e:
         case Compare():
             pairs = zip(e.ops, e.operands, e.operands[1:], strict=False)
-            return _all([_compare(op, canonical(a, env), canonical(b, env), whole) for op, a, b in pairs])
+            return _all([_comparison(op, a, b, env, whole) for op, a, b in pairs])
         case BoolOp(op="and"):
             return _all([form_of(v, env, whole) for v in e.values])
         case BoolOp():
@@ -55,6 +56,8 @@ def without_quotients(e: Expr, env: Env, whole: Whole) -> Expr:
     if not _is_quotient(a, env) and _is_quotient(b, env):
         op, a, b = _SWAPPED[op], b, a
     if not isinstance(a, Binary) or not _is_quotient(a, env) or not whole(canonical(b, env)):
+        return e
+    if inexact(a.left, env):
         return e
     low = Binary("*", b, a.right)
     high = Binary("+", low, a.right)
@@ -95,6 +98,17 @@ def _all(found: list[tuple[Form, bool]]) -> tuple[Form, bool]:
     if len(left) == 1:
         return left[0]
     return (("and", *left), False) if left else (TRUE, False)
+
+
+def _comparison(op: str, a: Expr, b: Expr, env: Env, whole: Whole) -> tuple[Form, bool]:
+    one, other = canonical(a, env), canonical(b, env)
+    if not inexact(a, env) and not inexact(b, env):
+        return _compare(op, one, other, whole)
+    if op in (">", ">="):
+        op, one, other = _SWAPPED[op], other, one
+    if op in ("==", "!="):
+        one, other = sorted((one, other), key=repr)
+    return ("==" if op == "!=" else op, one, other), op == "!="
 
 
 def _compare(op: str, a: Poly, b: Poly, whole: Whole) -> tuple[Form, bool]:

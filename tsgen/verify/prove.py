@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import lcm, prod
 from time import perf_counter
@@ -14,14 +16,15 @@ from tsgen.model.kernel import Kernel
 from tsgen.verify import launch_order, progress, races, unwritten
 from tsgen.verify.build import Builder
 from tsgen.verify.code import Coder
+from tsgen.verify.conditions import said_at
 from tsgen.verify.explore import MAX_STATES, Verdict, bound, explore, literals
 from tsgen.verify.machine import SKIP, System
 from tsgen.verify.model import Proof
 from tsgen.verify.parts import parts
-from tsgen.verify.possible import Range, Relations
+from tsgen.verify.possible import Chosen, Range, Relations
 from tsgen.verify.questions import Questions, turning_values
 from tsgen.verify.same import Seen, fingerprint
-from tsgen.verify.state import Decision
+from tsgen.verify.state import Decision, State
 from tsgen.verify.story import Story, decisions
 from tsgen.verify.symbols import LONG
 
@@ -111,6 +114,10 @@ def judge(system: System, agents: list[int]) -> Verdict:
         return verdict
     if verdict.problem is not None and _possible(system, verdict):
         return verdict
+    if verdict.state is not None and any(d.kind == "condition" for d, _ in decisions(verdict.state)):
+        other = _with_outcomes_that_can_be(system, agents, fixed)
+        if other.problem is not None and _possible(system, other):
+            return other
     return _sweep(system, agents, verdict, fixed)
 
 
@@ -184,13 +191,27 @@ def _consistent(system: System, verdict: Verdict) -> bool:
 
 
 def _related(system: System, verdict: Verdict) -> bool:
-    """Whether the values of unknowns that led to a problem can be at once; the verdict then knows which."""
+    """Whether the values of unknowns, and the outcomes of conditions, that led to a problem can be at once; the verdict
+    then knows which values."""
     assert verdict.state is not None
+    always, places = _ranges(system, verdict.state, verdict.fixed)
+    relations = Relations(system.symbols)
+    found = [relations.possible({**always, **here}) for here in (places.values() or ({},))]
+    if len(found) == 1 and found[0] is not None:
+        verdict.witness = found[0]
+    return None not in found and _outcomes_agree(system, verdict.state, verdict.fixed, relations)
+
+
+Ranges = dict[int, Range]
+
+
+def _ranges(system: System, st: State, fixed: Mapping[int, int]) -> tuple[Ranges, dict[tuple[int, int], Ranges]]:
+    """The values of unknowns that led to a state: those of all tiles and CTAs, and those of one."""
     turns = turning_values(system)
-    places: dict[tuple[int, int], dict[int, Range]] = {}
-    always: dict[int, Range] = {u: (n, n) for u, n in verdict.fixed.items()}
-    exact = [(d, n, False) for d, n in decisions(verdict.state) if d.kind == "value"]
-    for d, n, still_open in (*exact, *((d, n, True) for d, n in verdict.state.low.items())):
+    places: dict[tuple[int, int], Ranges] = {}
+    always: Ranges = {u: (n, n) for u, n in fixed.items()}
+    exact = [(d, n, False) for d, n in decisions(st) if d.kind == "value"]
+    for d, n, still_open in (*exact, *((d, n, True) for d, n in st.low.items())):
         u = system.symbols.unknowns[d.what]
         last = next((v - 1 for v in turns.get(d.what, ()) if v > n), None) if d.what in turns else n
         least = n if u.low is not None or n > Questions(system, {}).floor(d.what) else -(2**31)
@@ -199,11 +220,37 @@ def _related(system: System, verdict: Verdict) -> bool:
             places.setdefault((d.tile, d.cta), {})[d.what] = at
         else:
             always[d.what] = at
+    return always, places
+
+
+def _outcomes_agree(system: System, st: State, fixed: Mapping[int, int], relations: Relations) -> bool:
+    """Whether the outcomes that led to a state are those of their conditions for some numbers, in each tile."""
+    always, places = _ranges(system, st, fixed)
+    chosen: dict[tuple[int, int], list[Chosen]] = {}
+    everywhere: list[Chosen] = []
+    for d, holds in decisions(st):
+        c = system.conditions[d.what] if d.kind == "condition" else None
+        says = said_at(system.symbols, c, d.iteration) if c is not None else None
+        if c is None or says is None:
+            continue
+        if c.per_tile or c.per_cta:
+            chosen.setdefault((d.tile, d.cta), []).append((says, bool(holds)))
+        else:
+            everywhere.append((says, bool(holds)))
+    return all(
+        relations.agree([*everywhere, *chosen.get(place, ())], {**always, **places.get(place, {})})
+        for place in {*chosen, *places, (0, 0)}
+    )
+
+
+def _with_outcomes_that_can_be(system: System, agents: list[int], fixed: dict[int, int]) -> Verdict:
+    """The exploration once more, without outcomes that contradict each other, or the values of unknowns. It finds what
+    is really wrong, but is no proof: states may differ in what can still come out."""
     relations = Relations(system.symbols)
-    found = [relations.possible({**always, **here}) for here in (places.values() or ({},))]
-    if len(found) == 1 and found[0] is not None:
-        verdict.witness = found[0]
-    return None not in found
+    limit = MAX_STATES // 10
+    allowed = partial(_outcomes_agree, system, fixed=fixed, relations=relations)
+    verdict = explore(system, agents, fixed, limit, part=False, allowed=allowed)
+    return replace(verdict, closed=False)
 
 
 def _sweep(system: System, agents: list[int], before: Verdict, literal: dict[int, int]) -> Verdict:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 
+from tsgen.verify.conditions import test_at, unknowns_of
 from tsgen.verify.machine import LOOP, SKIP, System, Test
 from tsgen.verify.state import Decision, State
 from tsgen.verify.symbols import Linear
@@ -18,6 +19,9 @@ class Questions:
         self.system = system
         self.fixed = fixed  # unknowns that have one value in all tiles
         self.turns = turning_values(system)
+        # with all bounds fixed, what is left of a loop tells the iteration, and outcomes can be computed for each
+        self.computes = all(u in fixed for agent in system.agents for u in agent.queries)
+        self.computed: dict[tuple[int, int], Test | None] = {}
 
     def unknown(self, index: int, tile: int, cta: int) -> Decision:
         """The decision that a use of an unknown in a tile depends on. Its value is free in each tile, unless fixed."""
@@ -114,15 +118,28 @@ class Questions:
         c = self.system.conditions[index]
         if c.test is not None:
             return self.test(st, c.test, agent)
+        value = self.system.agents[agent].value(st.iteration[agent]) if c.per_iteration else 0
+        test = self.test_here(index, value) if self.computes else None
+        if test is not None:
+            return self.test(st, test, agent)
         key = Decision(
             "condition",
             index,
             st.tile[agent] if c.per_tile else 0,
             self.system.agents[agent].cta if c.per_cta else 0,
-            self.system.agents[agent].value(st.iteration[agent]) if c.per_iteration else 0,
+            value,
         )
         got = st.decided.get(key)
         return key if got is None else got
+
+    def test_here(self, index: int, iteration: int) -> Test | None:
+        """The test of a condition in one iteration, if all that it compares is fixed."""
+        at = (index, iteration)
+        if at not in self.computed:
+            test = test_at(self.system.symbols, self.system.conditions[index], iteration)
+            known = test is not None and all(u in self.fixed for u in unknowns_of(test))
+            self.computed[at] = test if known else None
+        return self.computed[at]
 
     def tiles(self, st: State, queue: str) -> int | Decision:
         """How many tiles a CTA gets from a queue, or the decision about that."""

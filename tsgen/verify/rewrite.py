@@ -12,6 +12,8 @@ from math import lcm
 from tsgen.model.algebra import canonical, rebuild, substitute
 from tsgen.model.bounds import Interval, interval
 from tsgen.model.expr import Binary, BoolOp, Call, Compare, Const, Expr, IfElse, Name, Scalar, names
+from tsgen.model.floats import floats, marked
+from tsgen.model.inexact import inexact
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Monomial, Poly, floor_div
 
@@ -19,9 +21,12 @@ Env = Mapping[str, Scalar]
 
 
 def assumed(kernel: Kernel) -> Iterator[tuple[str, Expr, Expr]]:
-    """The comparisons that `launch.assume` states, one by one."""
+    """The comparisons of integers that `launch.assume` states, one by one."""
+    loose = floats(kernel)
     for placed in kernel.launch.assume:
-        yield from _comparisons(placed.expr)
+        for op, a, b in _comparisons(placed.expr):
+            if not any(inexact(marked(x, kernel, loose), kernel.env) for x in (a, b)):
+                yield op, a, b
 
 
 def _comparisons(e: Expr) -> Iterator[tuple[str, Expr, Expr]]:
@@ -75,7 +80,7 @@ def simplified(e: Expr, known: Mapping[str, Interval], env: Env) -> Expr:
     e = rebuild(e, lambda c: simplified(c, known, env))
     if isinstance(e, IfElse):
         return _branch(e, known, env)
-    if isinstance(e, Call) and e.function in ("min", "max"):
+    if isinstance(e, Call) and e.function in ("min", "max") and not inexact(e, env):
         kept = [a for a in e.args if not any(a is not b and _beats(e.function, b, a, known, env) for b in e.args)]
         if len(kept) == 1:
             return kept[0]
@@ -95,7 +100,7 @@ def _beats(function: str, a: Expr, b: Expr, known: Mapping[str, Interval], env: 
 def _branch(e: IfElse, known: Mapping[str, Interval], env: Env) -> Expr:
     """One branch, if the other is never taken, or has the same value where it is."""
     c = e.condition
-    if not isinstance(c, Compare) or len(c.ops) != 1:
+    if not isinstance(c, Compare) or len(c.ops) != 1 or any(inexact(x, env) for x in (*c.operands, e)):
         return e
     op, (a, b) = c.ops[0], c.operands
     if op in (">", ">=", "<", "<="):

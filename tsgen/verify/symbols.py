@@ -19,6 +19,7 @@ from typing import NamedTuple
 from tsgen.model.algebra import canonical, substitute
 from tsgen.model.bounds import Interval, interval, intervals
 from tsgen.model.expr import Binary, Call, Expr, Name, Scalar, names, text
+from tsgen.model.floats import floats, marked
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Atom, Monomial, Poly
 from tsgen.verify.alike import Alike
@@ -55,10 +56,12 @@ class Symbols:
 
     kernel: Kernel
     unknowns: list[Unknown] = field(default_factory=list)
+    said: dict[str, Expr] = field(default_factory=dict)  # what values are called that only `verify` has names for
     _polys: dict[tuple[Expr, tuple[tuple[str, Scalar], ...]], Poly] = field(default_factory=dict)
     _lets: dict[str, Expr] = field(default_factory=dict)
     _dims: dict[str, Expr] = field(default_factory=dict)  # those that are known in terms of others
     _known: dict[str, Interval] = field(default_factory=dict)
+    _floats: frozenset[str] = frozenset()
     _units: dict[Poly, str] = field(default_factory=dict)  # non-constant parts without their factor, and their text
     _counted: dict[Poly, str] = field(default_factory=dict)  # those of bounds, with their sign
     _facts: list[tuple[Poly, Interval]] = field(default_factory=list)
@@ -70,6 +73,7 @@ class Symbols:
 
     def __post_init__(self) -> None:
         self._known = intervals(self.kernel)
+        self._floats = floats(self.kernel)
         for let in self.kernel.launch.lets:
             self._lets[let.name] = substitute(let.value, self._lets)
         self._dims = equalities(self.kernel, self._lets)
@@ -119,8 +123,8 @@ class Symbols:
         return self._alike.form(p)
 
     def _written(self, e: Expr, env: Env) -> Poly:
-        e = simplified(extents(substitute(e, self._lets), self.kernel), self._known, env)
-        return canonical(substitute(e, self._dims), env)
+        exact = marked(extents(substitute(e, self._lets), self.kernel), self.kernel, self._floats)
+        return canonical(substitute(simplified(exact, self._known, env), self._dims), env)
 
     def trips(self, e: Expr, step: Expr | None, env: Env) -> Poly:
         """The number of trips of a loop, or what has it as its positive part."""
@@ -175,12 +179,16 @@ class Symbols:
 
     def _label(self, e: Expr, env: Env, unit: Poly, name: Expr | None, step: Expr | None) -> str:
         if name is None:
-            return text(e)
+            return self._text(e)
         if step is not None and not self.strides(e, step, env):
-            return text(Call("ceil_div", (name if self.poly(name, env) == self.poly(e, env) else e, step)))
-        return text(name if parts_of(self.poly(name, env))[0] in (unit, -unit) else e)
+            return self._text(Call("ceil_div", (name if self.poly(name, env) == self.poly(e, env) else e, step)))
+        return self._text(name if parts_of(self.poly(name, env))[0] in (unit, -unit) else e)
+
+    def _text(self, e: Expr) -> str:
+        return text(substitute(e, self.said))
 
     def _interval(self, e: Expr, step: Expr | None, env: Env) -> Interval:
+        e = marked(e, self.kernel, self._floats)
         if step is None or self.strides(e, step, env):
             return interval(e, self._known, env)
         return interval(Call("ceil_div", (e, step)), self._known, env)
@@ -239,11 +247,13 @@ class Symbols:
             share = {u: -f / c for u, f in used.items()} | {index: 1 / c}
             self._basis.append((pivot, rest * Poly.constant(1 / c), share))
         names = set(names_of(unit))
-        tile = any(n in self.kernel.symbols and self.kernel.symbols[n].time in ("tile", "step") for n in names)
+        made = any(n.startswith("%") for n in names)  # read from what the kernel itself writes
+        tile = made or any(n in self.kernel.symbols and self.kernel.symbols[n].time in ("tile", "step") for n in names)
         known = self._range(unit)
         low = SHORT if known.low is not None and known.low > LONG else known.low  # a larger range, soon gone through
         self._index[unit] = index
-        self.unknowns.append(Unknown(label, low, known.high, tile, not uniform(unit, self.clusters)))
+        apart = not uniform(unit, self.clusters) or (made and bool(self.clusters))
+        self.unknowns.append(Unknown(label, low, known.high, tile, apart))
         return index
 
     def _reduce(self, p: Poly) -> tuple[Poly, dict[int, Fraction]]:
@@ -287,16 +297,16 @@ class Symbols:
             return self._of_its_own(p, e, step, env) if _is_far(form) else form
         unit, factor, const = parts_of(p)
         if factor.denominator != 1 or const.denominator != 1:
-            return Linear(0, ((self._declare(p, text(e)), 1),))
+            return Linear(0, ((self._declare(p, self._text(e)), 1),))
         unit, factor = (unit, factor) if factor > 0 else (-unit, -factor)
-        label = self._counted.get(unit, text(e))
+        label = self._counted.get(unit, self._text(e))
         return Linear(int(const), ((self._declare(unit, label), int(factor)),))
 
     def _of_its_own(self, p: Poly, e: Expr, step: Expr | None, env: Env) -> Linear:
         """A bound whose values are thousands of trips apart, or so many from none: any number stands for it."""
         low = self._interval(e, step, env).low
         unit, factor, const = parts_of(p)
-        label = self._counted.get(unit if factor > 0 else -unit, text(e)) if not const else text(e)
+        label = self._counted.get(unit if factor > 0 else -unit, self._text(e)) if not const else self._text(e)
         index = self._declare(Poly.atom("bound", p), label)
         self.unknowns[index].low = SHORT if low is not None and low > LONG else low
         return Linear(0, ((index, 1),))

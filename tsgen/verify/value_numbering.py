@@ -14,8 +14,11 @@ from itertools import count
 from tsgen.derive.spread import BY_THREAD, role_only
 from tsgen.derive.unfold import UNKNOWN, Env, Node, constant, index_of, work_env
 from tsgen.model.algebra import canonical, rebuild
-from tsgen.model.expr import Binary, Const, Expr, Index, Name, Placed, Ref, children, names, walk
-from tsgen.model.kernel import Task, TaskInstance, Work
+from tsgen.model.bounds import interval, intervals
+from tsgen.model.expr import Binary, Call, Compare, Const, Expr, Index, Name, Placed, Ref, children, names, walk
+from tsgen.model.floats import float_ref, marked
+from tsgen.model.inexact import MARK
+from tsgen.model.kernel import Kernel, Task, TaskInstance, Work
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep, DomainLoop, Guard, TileLoop, When
 from tsgen.verify.mentions import of_work
@@ -25,7 +28,7 @@ from tsgen.verify.values import VAR, Made, Outcome, Values
 
 LATER = "'"
 _SIDES = {"acquire": "acquire", "commit": "commit", "wait": "wait", "release": "release", "skip": "wait"}
-_ZERO = Poly.constant(0)
+_ZERO, _ONE = Poly.constant(0), Poly.constant(1)
 
 
 def outcomes(values: Values, task: Task, instance: TaskInstance, program: tuple[Node, ...]) -> Mapping[int, Outcome]:
@@ -44,13 +47,15 @@ class _Walk:
         self.kernel = values.kernel
         self.me = (task.name, instance.index)
         self.state: dict[str, Poly] = {}
-        self.env: Env = {}
+        self.env: Env = self.kernel.env
         self.loop: tuple[str, Expr] | None = None  # the loop variable, and its value
         self.bounds: list[Poly] = []  # start, end and step of the loop
+        self.inside = self.everywhere = tuple(map(self.poly, _rooms(self.kernel)))  # what is not negative
         self.skip: Poly | None = None  # the tile's `skip_if`
         self.depth = 0
         self.later: dict[Poly, Poly] = {}  # value at the head of a loop -> the same in all iterations but the first
         self.found: dict[int, Outcome] = {}
+        self.integers = _integers(self.kernel, program)
         numbers = count()
         self.sites = {id(n): next(numbers) for n in _nodes(program)}
         self.site = 0
@@ -69,8 +74,8 @@ class _Walk:
             if let is not None:
                 return self.written(let)
             if e.id in self.kernel.tensors and ("", e.id) in self.v.changing:
-                return self.named(self.now(e.id))
-            return e
+                return self.named(self.now(e.id, e.id in self.v.floats))
+            return marked(e, self.kernel, self.v.floats)
         if isinstance(e, Ref):
             return self.element(e)
         return rebuild(e, self.written)
@@ -86,29 +91,36 @@ class _Walk:
             atom, power = p.terms[0][0][0]
             if power == 1 and not atom.args and atom.head.startswith("%"):
                 return Name(atom.head)
-        return Name(next(iter(names_of(self.v.number(("=",), [p])))))
+        return Name(next(iter(names_of(self.v.number(("=",), [p], loose=not p.integral)))))
 
     def element(self, ref: Ref) -> Expr:
+        if MARK in ref.name:
+            return ref
         if ref.resource is None:
             if ("", ref.name) in self.v.changing:
-                return self.named(self.now(ref.name))
-            return rebuild(ref, self.written)
+                return self.named(self.now(ref.name, float_ref(ref, self.kernel)))
+            return marked(rebuild(ref, self.written), self.kernel, self.v.floats)
         found = self.field(ref, 0, self.env)
         window = [canonical(x, self.env) for x in map(self.written, _inside(ref))]
         kinds = tuple(type(w).__name__ for w in ref.window or ())
-        return self.named(self.v.number(("part", kinds, ref.transposed), [found, *window]) if kinds else found)
+        if kinds:
+            loose = float_ref(ref, self.kernel)
+            found = self.v.number(("part", kinds, ref.transposed), [found, *window], loose=loose)
+        return self.named(found)
 
-    def field(self, ref: Ref, own: int, env: Env) -> Poly:
-        """The value of a register or of a field of a stage. `own`: the instance where none is written."""
+    def field(self, ref: Ref, own: int, env: Env, role: str = "consumer") -> Poly:
+        """The value of a register or of a field of a stage. `own`: the instance where none is written. A producer sees
+        what it has written so far, and others may be writing beside it."""
         resource = self.kernel.resources[ref.resource or ""]
         at = own if ref.instance is None else index_of(ref.instance, env)
-        place = (resource.name, ref.name)
+        place, loose = (resource.name, ref.name), float_ref(ref, self.kernel)
         if at != UNKNOWN and place not in self.v.shared:
             if resource.kind == "rmem":
                 return self.register(f"{ref.resource}[{at}].{ref.name}")
             if place not in self.v.changing and self.in_step(resource.name):
-                return self.v.number(("stage", *place, at), self.places(resource.name, at), self.private)
-        return self.now(".".join(place))
+                key = ("stage", *place, at, self.me if role == "producer" else None)
+                return self.v.number(key, self.places(resource.name, at), self.private, loose=loose)
+        return self.now(".".join(place), loose)
 
     def in_step(self, ring: str) -> bool:
         """Whether a number of steps says which stage it is: not where warps or tasks take every n-th stage, or where
@@ -118,23 +130,27 @@ class _Walk:
         return pipeline is not None and max(pipeline.interleave_stride) == 1 and not moved
 
     def places(self, ring: str, at: int) -> list[Poly]:
-        """How many steps on a ring were taken: they choose the stage."""
+        """How many steps on a ring were taken: they choose the stage. And how often it has been written."""
         mine = {
             side: self.state.get(f"{ring}[{at}]:{side}", _ZERO) for side in ("acquire", "commit", "wait", "release")
         }
         fills = mine["acquire"] if mine["acquire"] != _ZERO else mine["commit"]
         reads = mine["wait"] if mine["wait"] != _ZERO else mine["release"]
-        return [fills, reads]
+        return [fills, reads, self.state.get(f"{ring}[{at}]:write", _ZERO)]
+
+    def tagged(self, name: str) -> str:
+        """A name as it stands in a value at the head of a loop, where it may be a float."""
+        return name + MARK if self.loose(name) else name
 
     def register(self, name: str) -> Poly:
         if name not in self.state:
             self.state[name] = self.value(name, {})
         return self.state[name]
 
-    def now(self, what: str) -> Poly:
+    def now(self, what: str, loose: bool) -> Poly:
         """A value that nothing is known of but that it is read here and now."""
         at = [Poly.atom(VAR)] if self.loop is not None else []
-        return self.v.number(("read", self.me, self.env.get("warp"), self.site, what), at, self.private)
+        return self.v.number(("read", self.me, self.env.get("warp"), self.site, what), at, self.private, loose=loose)
 
     # ---- blocks ------------------------------------------------------------------------------------------------
 
@@ -180,14 +196,20 @@ class _Walk:
         unsaid = role_only(work)  # what its results come from: they may differ each time, alike in all tasks
         parts += [Poly.atom(VAR)] if unsaid and self.loop is not None else []
         made = Made(per_tile=True) if unsaid else None
+        of = [*parts, *([Poly.atom("thread")] if dealt else [])]
         for result, name in zip(step.results, work.returns, strict=False):
-            self.state[result] = self.v.number((*who, name), [*parts, *([Poly.atom("thread")] if dealt else [])], made)
+            self.state[result] = self.v.number((*who, name), of, made, loose=self.loose(result))
         for access in self.v.uses.accesses(work):
             owner = self.kernel.resources.get(access.ref.resource or "")
-            if access.mode == "write" and owner is not None and owner.kind == "rmem":
-                own = node.instance if owner.name == work.owner else 0
-                at = own if access.ref.instance is None else index_of(access.ref.instance, env)
+            if access.mode != "write" or owner is None:
+                continue
+            own = node.instance if owner.name == work.owner else 0
+            at = own if access.ref.instance is None else index_of(access.ref.instance, env)
+            if owner.kind == "rmem":
                 self.write(access.ref, at, who, parts, work.op is None)
+            elif owner.pipeline is not None:
+                name = f"{owner.name}[{at}]:write"
+                self.state[name] = self.state.get(name, _ZERO) + Poly.constant(1)
 
     def write(self, ref: Ref, at: int, who: tuple[str, int], parts: list[Poly], partly: bool) -> None:
         if at == UNKNOWN:
@@ -196,7 +218,8 @@ class _Walk:
             changed = [f"{ref.resource}[{at}].{ref.name}"]
         for name in changed:
             kept = [self.register(name)] if partly or ref.window is not None or at == UNKNOWN else []
-            self.state[name] = self.v.number((*who, at, ref.name), [*parts, *kept])
+            loose = self.loose(name)
+            self.state[name] = self.v.number((*who, at, ref.name), [*parts, *kept], loose=loose)
 
     def sources(self, node: Node, work: Work, env: Env) -> list[Poly]:
         """What a call of a work depends on, in an order that the work decides."""
@@ -204,10 +227,11 @@ class _Walk:
         assert isinstance(step, CallStep)
         own = (*work.takes, *work.static)
         found = [self.poly(step.args[name].expr) if name in step.args else Poly.constant(0) for name in own]
+        code = work.body is not None or work.call is not None  # it may read what it is said to write
         for access in self.v.uses.accesses(work):
-            if access.mode == "read" and access.ref.resource is not None:
+            if (access.mode == "read" or code) and access.ref.resource is not None:
                 own_instance = node.instance if access.ref.resource == work.owner else 0
-                found.append(self.field(access.ref, own_instance, env))
+                found.append(self.field(access.ref, own_instance, env, work.role))
         used: set[str] = set()
         for part in (q for e in of_work(work) for q in _quotients(e)):
             if isinstance(part, Name | Ref):
@@ -216,16 +240,16 @@ class _Walk:
                 found.append(self.poly(part))
                 used |= names(part) - {axis.name for axis in self.kernel.launch.axes}
         if work.op is None and work.body is None:  # what a function asks for is not known
-            used |= {axis.name for axis in self.kernel.launch.axes}
+            used |= {axis.name for axis in self.kernel.launch.axes} | {"threads"}
         for name in sorted(used - set(own)):
             symbol = self.kernel.symbols.get(name)
             if name == "stage" and work.owner in self.kernel.resources:
                 known = self.in_step(work.owner)
-                found += self.places(work.owner, node.instance) if known else [self.now(f"{work.owner}:stage")]
-            elif name in BY_THREAD:
+                found += self.places(work.owner, node.instance) if known else [self.now(f"{work.owner}:stage", False)]
+            elif name in BY_THREAD or name == "threads":
                 found.append(canonical(Name(name), self.env))
             elif name in self.kernel.tensors:
-                found += [self.now(name)] if ("", name) in self.v.changing else []
+                found += [self.now(name, name in self.v.floats)] if ("", name) in self.v.changing else []
             elif symbol is not None and symbol.time != "compile":
                 found.append(self.poly(Name(name)))
         return found
@@ -233,12 +257,27 @@ class _Walk:
     # ---- what may happen or not, and what happens again ----------------------------------------------------------
 
     def condition(self, node: Node, e: Expr) -> Poly:
-        written = without_quotients(self.written(e), self.env, self.v.whole)
+        written = without_quotients(self.inside_loop(self.written(e)), self.env, self.v.whole)
         form, negated = form_of(written, self.env, self.v.whole)
         form, negated, written = self.v.classes.first(form, negated, written, self.env)
         made = Made.of([self.v.made_of(p) for p in polys_of(form)])
         self.found[id(node)] = Outcome(form, negated, written, made)
         return self.v.number(("holds", form, negated), polys_of(form))
+
+    def inside_loop(self, e: Expr) -> Expr:
+        """A condition without comparisons that hold, or do not, in every iteration and tile: `i < end` in a loop to the
+        end, or `m*64 < M` with as many tiles."""
+        if not isinstance(e, Compare) or len(e.ops) != 1:
+            return e if isinstance(e, Compare) else rebuild(e, self.inside_loop)
+        a, b = (canonical(x, self.env) for x in e.operands)
+        room = {"<": b - a - _ONE, "<=": b - a, ">": a - b - _ONE, ">=": a - b}.get(e.ops[0])
+        if room is None or not room.integral:
+            return e
+        for p in self.inside:
+            holds, fails = (room - p).value, (-room - _ONE - p).value
+            if (holds is not None and holds >= 0) or (fails is not None and fails >= 0):
+                return Const(holds is not None and holds >= 0)
+        return e
 
     def guarded(self, node: Node) -> None:
         match node.step:
@@ -256,7 +295,7 @@ class _Walk:
             if old != new:
                 if tag[0] == "first_iter":
                     old = self.later.get(old, old)
-                self.state[name] = self.v.number((*tag, name), [*parts, old, new])
+                self.state[name] = self.v.number((*tag, name), [*parts, old, new], loose=self.loose(name))
 
     def left(self, before: Mapping[str, Poly]) -> list[str]:
         """The names that outlive a block: tokens that were assigned in it end with it."""
@@ -267,7 +306,18 @@ class _Walk:
         """What a name holds, the first use of a ring or of a register to come included."""
         if name in state:
             return state[name]
-        return Poly.constant(0) if ":" in name else self.v.number(("initial", self.me, name), [], self.private)
+        if ":" in name:
+            return _ZERO
+        return self.v.number(("initial", self.me, name), [], self.private, loose=self.loose(name))
+
+    def loose(self, name: str) -> bool:
+        """Whether what a name holds may be a float: registers by their type; tokens if one step that assigns it may
+        give one."""
+        if "[" not in name:
+            return name not in self.integers
+        resource, _, field = name.partition("[")
+        field = field.partition("].")[2]
+        return ":" not in name and float_ref(Ref(resource, None, field), self.kernel)
 
     def domain(self, node: Node) -> None:
         loop = node.step
@@ -282,10 +332,14 @@ class _Walk:
             here = Binary("+", start, here)
         self.bounds = [canonical(start, node.env), self.poly(loop.end.expr), canonical(step, node.env)]
 
+        least = interval(self.written(loop.step.expr), intervals(self.kernel), node.env).low
+
         def run() -> None:
             self.loop = (loop.var, here)
+            if least is not None and least > 0:
+                self.inside = (*self.everywhere, self.bounds[1] - canonical(here, node.env) - _ONE)
             self.block(node.body)
-            self.loop = None
+            self.loop, self.inside = None, self.everywhere
 
         self.again(run, ("loop",), [self.bounds[0], self.bounds[2], Poly.atom(VAR)], trips)
         self.bounds = []
@@ -311,8 +365,8 @@ class _Walk:
         self.depth += 1
         changed: set[str] = set()
         while True:
-            held = {n: Poly.atom(f"@{self.depth}{n}") for n in changed}
-            self.later.update({p: Poly.atom(f"@{self.depth}{n}{LATER}") for n, p in held.items()})
+            held = {n: Poly.atom(f"@{self.depth}{self.tagged(n)}") for n in changed}
+            self.later.update({p: Poly.atom(f"@{self.depth}{self.tagged(n)}{LATER}") for n, p in held.items()})
             self.state = {**before, **held}
             run()
             new = {n for n in self.left(before) if self.state[n] != self.value(n, {**before, **held})}
@@ -327,10 +381,10 @@ class _Walk:
             inner, asked = [name], set[str]()
             for n in inner:
                 opened = {o for o in self.v.made_of(body[n]).open if o.startswith(mark)}
-                asked |= {o.removeprefix(mark) for o in opened if not o.endswith(LATER)}
-                needed = sorted({o.removeprefix(mark).removesuffix(LATER) for o in opened})
+                asked |= {_plain(o, mark) for o in opened if not o.endswith(LATER)}
+                needed = sorted({_plain(o, mark) for o in opened})
                 inner += [n for n in needed if n not in inner]
-            closed = frozenset(mark + n + end for n in inner for end in ("", LATER))
+            closed = frozenset(mark + self.tagged(n) + end for n in inner for end in ("", LATER))
             made = [body[n] for n in inner]
             old = [self.value(n, before) for n in inner if n in asked]
             whole = [self.value(name, before), *old, *made]
@@ -338,13 +392,44 @@ class _Walk:
             if trips is not None and ":" in name and by.value is not None:
                 heads[name] = self.value(name, before) + by * trips
             else:
-                heads[name] = self.v.number((*tag, *inner), [*whole, *parts], tile, closed)
-                self.later[heads[name]] = self.v.number(("later", *tag, *inner), [*old, *made, *parts], tile, closed)
+                key, loose = (*tag, *inner), self.loose(name)
+                heads[name] = self.v.number(key, [*whole, *parts], tile, closed, loose=loose)
+                later = [*old, *made, *parts]
+                self.later[heads[name]] = self.v.number(("later", *key), later, tile, closed, loose=loose)
             ends = [*whole, *self.bounds, *parts]
-            after[name] = self.v.number(("after", *tag, *inner), ends, tile, closed, True)
+            after[name] = self.v.number(("after", *tag, *inner), ends, tile, closed, True, self.loose(name))
         self.state = {**before, **heads}
         run()
         self.state = {**before, **after}
+
+
+def _plain(head: str, mark: str) -> str:
+    """The name that a value at the head of a loop belongs to."""
+    return head.removeprefix(mark).removesuffix(LATER).removesuffix(MARK)
+
+
+def _integers(kernel: Kernel, program: tuple[Node, ...]) -> frozenset[str]:
+    """The tokens that are integers wherever they are assigned: loads of integers. What bodies give is not known."""
+    whole, loose = set[str](), set[str]()
+    for step in (n.step for n in _nodes(program)):
+        if isinstance(step, CallStep) and step.results:
+            work = kernel.work(step.target, step.method) if step.kind == "work" else None
+            source = work.args.get("from") if work is not None and work.op == "load" else None
+            ref = source.expr if isinstance(source, Placed) else None
+            known = isinstance(ref, Ref) and not float_ref(ref, kernel)
+            (whole if known else loose).update(step.results)
+    return frozenset(whole - loose)
+
+
+def _rooms(kernel: Kernel) -> Iterator[Expr]:
+    """What tile coordinates leave of their axes. CTAs of a cluster may lie past the edge."""
+    for axis in kernel.launch.axes:
+        if axis.cluster == 1:
+            for extent in (axis.extent, Call("extent", (Name(axis.name),))):
+                yield Binary("-", Binary("-", extent, Name(axis.name)), Const(1))
+            if isinstance(axis.extent, Call) and axis.extent.function == "ceil_div":
+                whole, part = axis.extent.args
+                yield Binary("-", Binary("-", whole, Binary("*", Name(axis.name), part)), Const(1))
 
 
 def loop_values(loop: DomainLoop, env: Env) -> tuple[int, int]:

@@ -15,13 +15,16 @@ from typing import NamedTuple
 from tsgen.derive.spread import BY_THREAD
 from tsgen.derive.unfold import calls
 from tsgen.derive.uses import Uses
-from tsgen.model.expr import Expr
+from tsgen.model.algebra import canonical, rebuild
+from tsgen.model.expr import Expr, Name, Ref, text
+from tsgen.model.floats import floats
+from tsgen.model.inexact import MARK
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep
 from tsgen.verify.classes import Classes
 from tsgen.verify.outcomes import Form
-from tsgen.verify.symbols import Symbols, names_of
+from tsgen.verify.symbols import Env, Symbols, names_of
 from tsgen.verify.uniform import uniform
 
 VAR = "#"
@@ -61,7 +64,8 @@ class Outcome(NamedTuple):
 @dataclass
 class Values:
     """The values of all tasks of a kernel. `changing`: tensors (without owner), and fields of stages, that hold other
-    values at other times. `shared`: fields whose bytes have two names."""
+    values at other times. `shared`: fields whose bytes have two names. `floats`: scalars and `let` values that may be
+    floats."""
 
     kernel: Kernel
     uses: Uses
@@ -69,11 +73,13 @@ class Values:
     changing: set[tuple[str, str]] = field(default_factory=set)
     shared: set[tuple[str, str]] = field(default_factory=set)
     classes: Classes = field(init=False)
+    floats: frozenset[str] = frozenset()
     _numbers: dict[Hashable, str] = field(default_factory=dict)
     _made: dict[str, Made] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.classes = Classes(self.symbols.alike)
+        self.floats = floats(self.kernel)
         for node in (n for program in self.uses.programs.values() for n in calls(program)):
             assert isinstance(node.step, CallStep)
             work = self.kernel.work(node.step.target, node.step.method) if node.step.kind == "work" else None
@@ -107,17 +113,32 @@ class Values:
         known: Made | None = None,
         closed: frozenset[str] = frozenset(),
         outside: bool = False,
+        loose: bool = False,
     ) -> Poly:
         """The value that the key and the parts make. `known`: what else it may depend on; `closed`: heads of loops
-        that it is not open in any more; `outside`: it is what a loop leaves behind."""
+        that it is not open in any more; `outside`: it is what a loop leaves behind; `loose`: it may be a float."""
         sources = tuple(parts)
         name = self._numbers.get((key, sources))
         if name is None:
-            name = self._numbers[key, sources] = f"%{len(self._numbers)}"
+            name = self._numbers[key, sources] = f"%{len(self._numbers)}{MARK if loose else ''}"
             made = Made.of([*map(self.made_of, sources), *([known] if known is not None else [])])
             made = made._replace(open=made.open - closed, per_iteration=made.per_iteration and not outside)
             self._made[name] = made
         return Poly.atom(name)
+
+    def as_read(self, e: Expr, task: str, place: Hashable, env: Env) -> Expr:
+        """A bound, in which what the kernel itself writes is another number for each reader, in each tile: it may have
+        changed in between."""
+        if isinstance(e, Name) and e.id in self.symbols.lets:
+            written = self.as_read(self.symbols.lets[e.id], task, place, env)
+            return e if written == self.symbols.lets[e.id] else written
+        named = e.id if isinstance(e, Name) else e.name if isinstance(e, Ref) and e.resource is None else None
+        if ("", named) not in self.changing:
+            return rebuild(e, lambda c: self.as_read(c, task, place, env))
+        made = Made(per_tile=True, per_cta=bool(self.symbols.clusters))
+        (name,) = names_of(self.number(("bound", task, place), [canonical(e, env)], made))
+        self.symbols.said[name] = Name(f"`{text(e)}` (which the kernel writes) as {task} reads it")
+        return Name(name)
 
     def whole(self, p: Poly) -> bool:
         """Whether a number is certainly an integer: elements of tensors are, values of works need not be."""

@@ -93,8 +93,11 @@ def test_a_staging_ring_is_checked_across_tiles(tmp_path: Path) -> None:
 
 def test_a_skipped_tile_must_balance(tmp_path: Path) -> None:
     moved = "        - skippable: {}\n          steps:\n            - q_tile.acquire()\n"
-    d = only(tmp_path, "attention", (moved, "        - q_tile.acquire()\n        - skippable: {}\n          steps:\n"))
+    edit = (moved, "        - q_tile.acquire()\n        - skippable: {}\n          steps:\n")
+    d = only(tmp_path, "attention", edit, variant="varlen")
     assert d.code == "TS404" and "`row0 >= len_q` true" in d.message
+    k = kernel(tmp_path, "attention", edit)  # there every tile has rows
+    assert verify(k, derive(k)).proof.complete
 
 
 def test_skip_predicates_that_differ(tmp_path: Path) -> None:
