@@ -36,13 +36,15 @@ _ANY = Interval()
 
 
 def intervals(kernel: Kernel) -> dict[str, Interval]:
-    """The interval of each dim, rank-0 tensor, axis and `let` of a kernel. Dims are at least 0."""
+    """The interval of each dim, rank-0 tensor, axis and `let` of a kernel, where it has a tile. Dims are at least 0."""
     env = kernel.env
     known: dict[str, Interval] = {}
     for name in kernel.dims:
         known[name] = Interval(0)
     for axis in kernel.launch.axes:
         known[axis.name] = Interval(0)
+        if isinstance(axis.extent, Name):
+            known[axis.extent.id] = Interval(1)
     known.update({b: Interval(0) for b in ("thread", "lane", "warp")})
     known.update({b: Interval(1) for b in ("threads", "sms")})
     facts = [p.expr for p in kernel.launch.assume]
