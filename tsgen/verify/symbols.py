@@ -77,9 +77,6 @@ class Symbols:
         for let in self.kernel.launch.lets:
             self._lets[let.name] = substitute(let.value, self._lets)
         self._dims = equalities(self.kernel, self._lets)
-        for a in self.kernel.launch.axes:  # where there is a tile
-            if isinstance(a.extent, Name):
-                self._known[a.extent.id] = self._known.get(a.extent.id, Interval()).meet(Interval(1))
         self._alike = Alike(self._known, self._stated)
 
     def _stated(self) -> Iterator[tuple[Poly, str]]:
