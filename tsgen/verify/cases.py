@@ -250,4 +250,4 @@ def _positive(d: Poly, known: Known) -> bool:
 def _limits(atom: Atom, known: Known) -> Interval:
     if atom.head == "extent":
         return Interval(1)
-    return known.limits.get(atom.head, Interval()) if not atom.args else Interval()
+    return known.limits.get(atom.head, Interval())

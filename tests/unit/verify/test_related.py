@@ -164,4 +164,4 @@ def test_where_a_tile_is_there_are_tiles() -> None:
     """`B` is a step that cannot be zero: it is the number of tiles along `b`."""
     text = PAIRS.replace("COND", "d < 0").replace("end: BOUND", "start: b, end: d, step: B", 1)
     assert check_text(text.replace("BOUND", '"ceil_div(d - b, extent(b))"')).diagnostics == ()
-    assert [d.code for d in check_text(text.replace("BOUND", '"(d - b) // B"')).diagnostics] == ["TS400"]
+    assert [d.code for d in check_text(text.replace("BOUND", '"(d - b) // B"')).diagnostics] == ["TS404"]
