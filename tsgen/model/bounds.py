@@ -40,7 +40,7 @@ _ANY = Interval()
 
 def intervals(kernel: Kernel) -> dict[str, Interval]:
     """The interval of each dim, rank-0 tensor, axis and `let` of a kernel, and (with a point before the name) of the
-    elements of tensors. Dims and unsigned numbers are at least 0."""
+    elements of tensors, where it has a tile. Dims and unsigned numbers are at least 0."""
     env = kernel.env
     known: dict[str, Interval] = {}
     for name in kernel.dims:
@@ -50,6 +50,9 @@ def intervals(kernel: Kernel) -> dict[str, Interval]:
     for tensor in kernel.tensors.values():
         if unsigned(tensor.dtype, kernel):
             known[f".{tensor.name}" if tensor.shape else tensor.name] = Interval(0)
+    for axis in kernel.launch.axes:
+        if isinstance(axis.extent, Name):
+            known[axis.extent.id] = Interval(1)
     known.update({b: Interval(0) for b in ("thread", "lane", "warp")})
     known.update({b: Interval(1) for b in ("threads", "sms")})
     loose = floats(kernel)

@@ -56,8 +56,10 @@ from tsgen.verify.machine import (
     StepInfo,
     Test,
 )
+from tsgen.verify.outcomes import without_quotients
 from tsgen.verify.passing import watched
 from tsgen.verify.pipes import Pipes
+from tsgen.verify.spelled import compared, spelled
 from tsgen.verify.symbols import Env, Linear, Unknown
 from tsgen.verify.value_numbering import loop_values, outcomes
 from tsgen.verify.values import VAR, Made, Outcome, Values
@@ -129,6 +131,7 @@ class Coder:
         symbols = self.system.symbols
         used = self._used_conditions()
         self.places = {k: p for k, p in self.places.items() if p.condition in used}
+        self._spell()
         tests = [
             (difference, named, env)
             for place in self.places.values()
@@ -150,6 +153,18 @@ class Coder:
                 self.system.tile_unknowns[resource.name] = len(symbols.unknowns)
                 symbols.unknowns.append(Unknown(f"tiles of {resource.name}", 1, None, False, False))
         self._fill()
+
+    def _spell(self) -> None:
+        """Writes conditions in plain comparisons where others are made of the same."""
+        found: dict[Hashable, list[tuple[Expr, Env]]] = {}
+        for p in self.places.values():
+            found.setdefault(p.identity, []).append((p.outcome.expr, p.env))
+        mixed = compared(found)
+        for k, p in self.places.items():
+            if p.identity in mixed:
+                v = self.values
+                e = without_quotients(spelled(p.outcome.expr, p.env, v.whole), p.env, v.whole, v.in_cluster)
+                self.places[k] = p._replace(outcome=p.outcome._replace(expr=e))
 
     def _used_conditions(self) -> set[int]:
         code = [ins for agent in self.system.agents for ins in agent.code]

@@ -37,6 +37,22 @@ def _comparisons(e: Expr) -> Iterator[tuple[str, Expr, Expr]]:
         yield from zip(e.ops, e.operands, e.operands[1:], strict=False)
 
 
+def extents(e: Expr, kernel: Kernel) -> Expr:
+    """Without `extent()`: the numbers of tiles as they are defined."""
+    if isinstance(e, Call) and e.function == "extent" and isinstance(e.args[0], Name):
+        return next((a.extent for a in kernel.launch.axes if a.name == e.args[0].id), e)
+    return rebuild(e, lambda c: extents(c, kernel))
+
+
+def tiles(kernel: Kernel) -> Iterator[Expr]:
+    """What is not negative where there is a tile: how far its coordinates are from the last of the space, which whole
+    clusters cover."""
+    for a in kernel.launch.axes:
+        c = Const(a.cluster)
+        space = a.extent if a.cluster == 1 else Binary("*", Call("ceil_div", (a.extent, c)), c)
+        yield Binary("-", Binary("-", space, Name(a.name)), Const(1))
+
+
 def equalities(kernel: Kernel, lets: Mapping[str, Expr]) -> dict[str, Expr]:
     """Dims in terms of others: `M == N` makes N of M, and with `N % 64 == 0` N is 64 times a number of its own."""
     found: dict[str, Expr] = {}

@@ -10,7 +10,7 @@ are counted from it (`n = (n - m) + m`). An unknown has a smallest and a largest
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
@@ -22,7 +22,8 @@ from tsgen.model.expr import Binary, Call, Expr, Name, Scalar, names, text
 from tsgen.model.floats import floats, marked
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Atom, Monomial, Poly
-from tsgen.verify.rewrite import assumed, counted, equalities, limited, simplified
+from tsgen.verify.alike import Alike
+from tsgen.verify.rewrite import assumed, counted, equalities, extents, limited, simplified, tiles
 from tsgen.verify.uniform import uniform
 
 Env = Mapping[str, Scalar]
@@ -67,6 +68,7 @@ class Symbols:
     _index: dict[Poly, int] = field(default_factory=dict)  # unit -> unknown
     _long: list[int] = field(default_factory=list)  # large numbers that loops count to
     _strided: list[tuple[Poly, Fraction | None]] = field(default_factory=list)  # what was announced, with its step
+    _alike: Alike = field(init=False)
     _basis: list[tuple[Monomial, Poly, dict[int, Fraction]]] = field(default_factory=list)  # of all other forms
 
     def __post_init__(self) -> None:
@@ -75,6 +77,15 @@ class Symbols:
         for let in self.kernel.launch.lets:
             self._lets[let.name] = substitute(let.value, self._lets)
         self._dims = equalities(self.kernel, self._lets)
+        self._alike = Alike(self._known, self._stated)
+
+    def _stated(self) -> Iterator[tuple[Poly, str]]:
+        """What is known of forms and zero where there is a tile."""
+        env = self.kernel.env
+        for op, a, b in assumed(self.kernel):
+            yield self._written(Binary("-", a, b), env), op
+        for e in tiles(self.kernel):
+            yield self._written(e, env), ">="
 
     @property
     def lets(self) -> Mapping[str, Expr]:
@@ -101,10 +112,16 @@ class Symbols:
         key = (e, tuple((n, env[n]) for n in sorted(names(e)) if n in env))
         found = self._polys.get(key)
         if found is None:
-            exact = marked(substitute(e, self._lets), self.kernel, self._floats)
-            written = simplified(exact, self._known, env)
-            found = self._polys[key] = canonical(substitute(written, self._dims), env)
+            found = self._polys[key] = self._alike.form(self._written(e, env))
         return found
+
+    def alike(self, p: Poly) -> Poly:
+        """The form of the numbers that are equal to one."""
+        return self._alike.form(p)
+
+    def _written(self, e: Expr, env: Env) -> Poly:
+        exact = marked(extents(substitute(e, self._lets), self.kernel), self.kernel, self._floats)
+        return canonical(substitute(simplified(exact, self._known, env), self._dims), env)
 
     def trips(self, e: Expr, step: Expr | None, env: Env) -> Poly:
         """The number of trips of a loop, or what has it as its positive part."""
@@ -119,7 +136,7 @@ class Symbols:
             for q, v in self._strided
         )
         if not plain or not other:
-            return p
+            return self._alike.trips(p)
         whole = Poly.atom("max", above, Poly.constant(0))  # `max(n, 1)` beside `n - 1`
         return whole if least is None else whole + Poly.constant(least[1])
 
@@ -153,7 +170,7 @@ class Symbols:
             self._units.setdefault(unit, label)
             if written is not None:
                 self._counted.setdefault(unit if factor > 0 else -unit, label)
-            self._facts.append((p, self._interval(e, step, env)))
+            self._facts.append((p, self._of_trips(p, e, step, env)))
         elif (value := p.value) is not None and value > LONG and value.denominator == 1:
             self._long.append(int(value))
 
@@ -172,6 +189,17 @@ class Symbols:
         if step is None or self.strides(e, step, env):
             return interval(e, self._known, env)
         return interval(Call("ceil_div", (e, step)), self._known, env)
+
+    def _of_trips(self, p: Poly, e: Expr, step: Expr | None, env: Env) -> Interval:
+        """The interval of a form that stands for a bound: one that has no more in common with it than the number of
+        trips may be any number below zero where the bound is zero."""
+        known = self._interval(e, step, env)
+        strides = step is None or self.strides(e, step, env)
+        exact = self.poly(e if strides or step is None else Call("ceil_div", (e, step)), env)
+        if p == exact or (p - exact).value == 0:
+            return known
+        low = known.low if known.low is not None and known.low > 0 else None
+        return Interval(low, None if known.high is None else max(known.high, 0))
 
     def settle(self) -> None:
         """Chooses the unknowns: a sum that shares terms with a different sum is taken apart into its terms."""

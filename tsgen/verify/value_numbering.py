@@ -259,6 +259,7 @@ class _Walk:
     def condition(self, node: Node, e: Expr) -> Poly:
         written = without_quotients(self.inside_loop(self.written(e)), self.env, self.v.whole, self.v.in_cluster)
         form, negated = form_of(written, self.env, self.v.whole)
+        form, negated, written = self.v.classes.first(form, negated, written, self.env)
         made = self.v.made_of_form(form)
         self.found[id(node)] = Outcome(form, negated, written, made)
         return self.v.number(("holds", form, negated), polys_of(form))

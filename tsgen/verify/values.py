@@ -22,6 +22,7 @@ from tsgen.model.inexact import MARK
 from tsgen.model.kernel import Kernel
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep
+from tsgen.verify.classes import Classes
 from tsgen.verify.outcomes import Form
 from tsgen.verify.symbols import Env, Symbols, names_of
 from tsgen.verify.uniform import uniform, uniformly_positive
@@ -71,11 +72,13 @@ class Values:
     symbols: Symbols
     changing: set[tuple[str, str]] = field(default_factory=set)
     shared: set[tuple[str, str]] = field(default_factory=set)
+    classes: Classes = field(init=False)
     floats: frozenset[str] = frozenset()
     _numbers: dict[Hashable, str] = field(default_factory=dict)
     _made: dict[str, Made] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.classes = Classes(self.symbols.alike)
         self.floats = floats(self.kernel)
         for node in (n for program in self.uses.programs.values() for n in calls(program)):
             assert isinstance(node.step, CallStep)

@@ -109,6 +109,16 @@ def false(cond: str) -> str:
         (true("f[j] > 0 and f[m] == 2"), true("not (2 != fm or f[j] <= 0)")),
         (true("0 < f[j] < 4"), true("f[j] < 4 and f[j] > 0")),
         (true("j % 2 == 0"), false("j % 2 == 1")),
+        (true("min(j, 3) == 3"), true("j >= 3")),
+        (true("max(j, m) == m"), true("j <= m")),
+        (true("j < min(fm, 3)"), true("j < 3 and j < fm")),
+        (true("j // 4 != (j - 1) // 4"), true("j % 4 == 0")),
+        (true("(m + j) % 2 == 0"), true("m % 2 == j % 2")),
+        (true("(m + j) % 2 == 0"), true("(j + m % 2) % 2 == 0")),
+        (true("N % 64 > 0"), true("N % 64 != 0")),
+        (true("(fm > 1) == (j > 1)"), true("fm > 1 and j > 1 or fm <= 1 and j <= 1")),
+        (true("j > 2 if m == 0 else j > 1"), true("m == 0 and j > 2 or m != 0 and j > 1")),
+        (true("j >= max(0, m - 2)"), true("j >= m - 2")),
     ],
 )
 def test_conditions_that_say_the_same_are_one(one: str, other: str) -> None:

@@ -40,8 +40,7 @@ def check(one: str, other: str, bounds: str = "end: N") -> tuple[list[str], File
     ("one", "other"),
     [
         ("i % 997 == 0", "i % 997 == 0 and i < 99700"),
-        ("byte[i] > -1", "i >= 0"),
-        ("min(mode[i], 5) > 0", "mode[i] > 0"),
+        ("mode[i] > 0 and mode[i]*(mode[i] + 1) % 2 == 0", "mode[i] > 0"),
         ("scale*0.5 >= 1", "scale >= 2"),
     ],
 )
