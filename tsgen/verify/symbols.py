@@ -244,7 +244,7 @@ class Symbols:
             share = {u: -f / c for u, f in used.items()} | {index: 1 / c}
             self._basis.append((pivot, rest * Poly.constant(1 / c), share))
         names = set(names_of(unit))
-        made = any(n.startswith("%") for n in names)  # read from what the kernel itself writes
+        made = any(n.startswith("%") and n != "%" for n in names)  # read from what the kernel itself writes
         tile = made or any(n in self.kernel.symbols and self.kernel.symbols[n].time in ("tile", "step") for n in names)
         known = self._range(unit)
         low = SHORT if known.low is not None and known.low > LONG else known.low  # a larger range, soon gone through

@@ -108,7 +108,7 @@ def _tensor(
     kept = []
     for r in st.cells[cell]:
         if siblings(system, a, r.agent):
-            if r.agent == a and r.write == write and r.box == window and r.at == at:
+            if r.agent == a and r.write == write and r.box == window and set(r.at or ()) <= set(at):
                 continue
         elif (write or r.write) and r.moment(a) == mine and not known & r.token and system.meets(window, r.box):
             data = (write, r.write, engine, r.engine, cell, -1, waited(st, r))

@@ -19,19 +19,19 @@ def uniform(p: Poly, clusters: Mapping[str, int]) -> bool:
 
 
 def uniformly_positive(p: Poly, clusters: Mapping[str, int]) -> bool:
-    """Whether `p >= 0` says the same in all CTAs of a cluster, for an integer p.
+    """Whether `p >= 0` says the same in all CTAs of a cluster, for an integer p."""
+    return uniform(p, clusters) or divided(p, clusters) is not None
 
-    It says what `p // d >= 0` says, for every positive d, and the contrary of `-p - 1 >= 0`.
-    """
-    if uniform(p, clusters):
-        return True
-    for q in (p, -p - Poly.constant(1)):
-        steps = {
-            int(c) * clusters[a] for m, c in q.terms if (a := _axis(m)) in clusters and c > 0 and c.denominator == 1
-        }
-        if any(_rank_is_cut_off(Atom("//", (q, Poly.constant(d))), clusters) for d in steps):
-            return True
-    return False
+
+def divided(p: Poly, clusters: Mapping[str, int]) -> tuple[int, bool] | None:
+    """A divisor d with which `p >= 0` is `p // d >= 0` (True), or the contrary of `(-p - 1) // d >= 0` (False), and the
+    quotient is the same in all CTAs of a cluster. None if there is none; both hold for every positive d."""
+    for q, plain in ((p, True), (-p - Poly.constant(1), False)):
+        axes = ((clusters[a], c) for m, c in q.terms if (a := _axis(m)) in clusters)
+        for d in sorted({int(c) * ctas for ctas, c in axes if c > 0 and c.denominator == 1}):
+            if _rank_is_cut_off(Atom("//", (q, Poly.constant(d))), clusters):
+                return d, plain
+    return None
 
 
 def _is_uniform(p: Poly, clusters: Mapping[str, int]) -> bool:

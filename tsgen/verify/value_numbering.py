@@ -257,7 +257,8 @@ class _Walk:
     # ---- what may happen or not, and what happens again ----------------------------------------------------------
 
     def condition(self, node: Node, e: Expr) -> Poly:
-        written = without_quotients(self.inside_loop(self.written(e)), self.env, self.v.whole, self.v.in_cluster)
+        written = self.v.by_cluster(self.inside_loop(self.written(e)), self.env)
+        written = without_quotients(written, self.env, self.v.whole, self.v.in_cluster)
         form, negated = form_of(written, self.env, self.v.whole)
         form, negated, written = self.v.classes.first(form, negated, written, self.env)
         made = self.v.made_of_form(form)

@@ -16,7 +16,7 @@ from tsgen.derive.spread import BY_THREAD
 from tsgen.derive.unfold import calls
 from tsgen.derive.uses import Uses
 from tsgen.model.algebra import canonical, rebuild
-from tsgen.model.expr import Expr, Name, Ref, text
+from tsgen.model.expr import Binary, Compare, Const, Expr, Name, Ref, text
 from tsgen.model.floats import floats
 from tsgen.model.inexact import MARK
 from tsgen.model.kernel import Kernel
@@ -25,7 +25,7 @@ from tsgen.model.steps import CallStep
 from tsgen.verify.classes import Classes
 from tsgen.verify.outcomes import Form
 from tsgen.verify.symbols import Env, Symbols, names_of
-from tsgen.verify.uniform import uniform, uniformly_positive
+from tsgen.verify.uniform import divided, uniform, uniformly_positive
 
 VAR = "#"
 _NOWHERE = 2**62  # CTAs along an axis that no quotient cuts off
@@ -117,6 +117,30 @@ class Values:
                 made = made._replace(per_cta=False)
             parts.append(made)
         return Made.of(parts)
+
+    def by_cluster(self, e: Expr, env: Env) -> Expr:
+        """A condition whose comparisons of a clustered axis compare the quotient by the cluster, where that says the
+        same: with pairs along m, `m < 8` is `m // 2 < 4`, one value for both."""
+        if not self.symbols.clusters:
+            return e
+        if not isinstance(e, Compare) or len(e.ops) != 1:
+            return e if isinstance(e, Compare) else rebuild(e, lambda c: self.by_cluster(c, env))
+        (op,), (a, b) = e.ops, e.operands
+        if op not in ("<", "<=", ">", ">="):
+            return e
+        larger, smaller = (a, b) if op in (">", ">=") else (b, a)
+        room, lack = Binary("-", larger, smaller), Binary("-", smaller, larger)
+        if op in (">=", "<="):
+            lack = Binary("-", lack, Const(1))
+        else:
+            room = Binary("-", room, Const(1))
+        p = canonical(room, env)
+        found = divided(p, self._apart(p)) if self.whole(p) and not uniform(p, self._apart(p)) else None
+        if found is None:
+            return e
+        d, plain = found
+        quotient = Binary("//", room if plain else lack, Const(d))
+        return Compare((">=",) if plain else ("<",), (quotient, Const(0)))
 
     def in_cluster(self, p: Poly) -> bool:
         """Whether a number is the same in all CTAs of a cluster, though it is made from what differs."""

@@ -183,7 +183,9 @@ SIGNAL = "    - g2.acquire()\n    - g2.commit()\n"
 
 
 @pytest.mark.parametrize(("before", "after", "found"), [("", SIGNAL, []), (SIGNAL, "", ["TS500"])])
-def test_numbers_of_several_tasks_on_one_tensor(before: str, after: str, found: list[str]) -> None:
-    report = check_text(PHASES.replace("BEFORE", before).replace("AFTER", after))
+@pytest.mark.parametrize("row", ["i", "0"])
+def test_numbers_of_several_tasks_on_one_tensor(before: str, after: str, found: list[str], row: str) -> None:
+    text = PHASES.replace("BEFORE", before).replace("AFTER", after).replace("put(i=i)", f"put(i={row})")
+    report = check_text(text)
     assert [d.code for d in report.diagnostics] == found
     assert report.proof.complete != bool(found) and report.proof.states < 100
