@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from math import lcm
 from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
@@ -12,7 +11,7 @@ from tsgen.derive.unfold import Node, constant
 from tsgen.model.expr import Binary, Expr, Name, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, Step, TileLoop, When, step_text
 from tsgen.verify.build import Builder
-from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
+from tsgen.verify.conditions import test_bounds, test_of
 from tsgen.verify.facts import collect
 from tsgen.verify.machine import (
     ACCESS,
@@ -54,8 +53,8 @@ from tsgen.verify.machine import (
     Condition,
     Instruction,
     StepInfo,
-    Test,
 )
+from tsgen.verify.opaque import asked
 from tsgen.verify.pipes import Pipes
 from tsgen.verify.symbols import Env, Linear, Unknown
 from tsgen.verify.value_numbering import loop_values, outcomes
@@ -98,6 +97,7 @@ class Place(NamedTuple):
     negated: bool  # it is the contrary of what its identity says
     env: Env
     loop: tuple[int, int]
+    said: Hashable  # what it says, or the contrary
 
 
 class Coder:
@@ -172,11 +172,14 @@ class Coder:
         """Computes the conditions that can be computed, each for its place. The others are one for each identity."""
         conditions = self.system.conditions
         free: dict[Hashable, list[Place]] = {}
+        computed: dict[Hashable, list[Place]] = {}
         for p in self.places.values():
             test = test_of(self.system.symbols, p.outcome.expr, p.env, p.loop)
             conditions[p.condition] = replace(conditions[p.condition], test=test)
             if test is None:
                 free.setdefault(p.identity, []).append(p)
+            else:
+                computed.setdefault(p.said, []).append(p)
         moved: dict[int, tuple[int, bool]] = {}
         for places in free.values():
             one, made = places[0], Made.of(p.outcome.made for p in places)
@@ -190,6 +193,8 @@ class Coder:
             )
             for p in places:
                 moved[p.condition] = (one.condition, p.negated != one.negated)
+        for places in computed.values():
+            self._group(places)
         for agent in self.system.agents:
             for pc, ins in enumerate(agent.code):
                 if ins[0] == WHEN and ins[1] in moved:
@@ -199,31 +204,31 @@ class Coder:
                     to, turned = moved[ins[3]]
                     agent.code[pc] = (*ins[:3], to, ins[4] != turned, *ins[5:])
 
+    def _group(self, places: list[Place]) -> None:
+        """Notes which computed conditions say the same: chosen instead, they have one outcome."""
+        conditions, one = self.system.conditions, places[0]
+        made = Made.of(p.outcome.made for p in places)
+        for p in places:
+            conditions[p.condition] = replace(
+                conditions[p.condition],
+                per_iteration=made.per_iteration,
+                per_tile=made.per_tile or made.per_iteration,
+                per_cta=made.per_cta,
+                same=one.condition,
+                turned=p.outcome.negated != one.outcome.negated,
+            )
+
     def _index(self, agent: Agent) -> None:
         """What the exploration asks about an agent: where its loop is, and where it last asks for what."""
         ends = {ins[1]: pc for pc, ins in enumerate(agent.code) if ins[0] == END_LOOP}
         agent.loop = next(((head, end) for head, end in ends.items()), (-1, -1))
         agent.guards = tuple((ins[1], ins[2], ins[3]) for ins in agent.code if ins[0] == GUARD)
-        agent.skips = frozenset(ins[3] for ins in agent.code if ins[0] == TILE and ins[3] >= 0)
+        agent.windows = agent.period
         agent.looks_back = any(ins[0] == SKIP and ins[3] < 0 for ins in agent.code)
         for ins in agent.code:
             if ins[0] == COMPLETE:
                 agent.groups[abs(ins[1])] = max(agent.groups.get(abs(ins[1]), 0), ins[2])
-        for pc, ins in enumerate(agent.code):
-            asked: Iterable[int] = ()
-            if ins[0] == LOOP:
-                asked = [u for u, _ in ins[1].terms]
-            elif ins[0] == SKIP:
-                asked = [u for u, _ in ins[2].terms]
-            elif ins[0] == WHEN:
-                asked = _tested(self.system.conditions[ins[1]])
-                agent.period = lcm(agent.period, *_turns(self.system.conditions[ins[1]].test))
-                agent.asks[ins[1]] = pc
-            elif ins[0] == TILE and ins[3] >= 0:
-                asked = _tested(self.system.conditions[ins[3]])
-            inside = agent.loop[0] <= pc <= agent.loop[1]
-            for u in asked:
-                agent.queries[u] = max(agent.queries.get(u, -1), agent.loop[1] if inside else pc)
+        asked(agent, self.system.conditions)
 
     def _flags(self, agent: Agent) -> None:
         """What must be checked at each wait. An agent that answers each wait with an arrival of its own on the other
@@ -368,16 +373,18 @@ class Coder:
         """The condition of a block, and what its outcome is where the block's expression holds. `key`: what the spec
         says of its identity."""
         outcome = self.outcomes[id(node)]
-        identity: Hashable = outcome.form if key is None else key
+        said: Hashable = outcome.form
+        identity: Hashable = said if key is None else key
         negated = outcome.negated and key is None
         if outcome.made.per_thread:  # threads of two tasks, or of two warps, have nothing in common
-            identity = (identity, self.agent.task.name, self.agent.instance.index, self.agent.lane)
+            mine = (self.agent.task.name, self.agent.instance.index, self.agent.lane)
+            identity, said = (identity, *mine), (said, *mine)
         where = (identity, outcome.form, key is not None and outcome.negated, self.agent.values)
         place = self.places.get(where)
         if place is None:
             index = len(self.system.conditions)
             self.system.conditions.append(Condition(label, False, False, False, None, self.variable))
-            place = self.places[where] = Place(index, identity, outcome, negated, node.env, self.agent.values)
+            place = self.places[where] = Place(index, identity, outcome, negated, node.env, self.agent.values, said)
         return place.condition, negated == place.negated
 
     # ---- calls -------------------------------------------------------------------------------------------------
@@ -445,15 +452,3 @@ class Coder:
 def _of_warp(nodes: tuple[Node, ...], warp: int) -> tuple[Node, ...]:
     """A schedule as one warp of its task runs it."""
     return tuple(n._replace(env={**n.env, "warp": warp}, body=_of_warp(n.body, warp)) for n in nodes)
-
-
-def _tested(condition: Condition) -> list[int]:
-    return unknowns_of(condition.test) if condition.test is not None else []
-
-
-def _turns(test: Test | None) -> Iterator[int]:
-    """After how many iterations the parts of a test repeat."""
-    if test is not None:
-        yield from [len(test.turn)] if test.turn else []
-        for part in test.parts:
-            yield from _turns(part)

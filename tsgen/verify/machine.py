@@ -118,8 +118,9 @@ class Agent:
     lane: int
     twin: bool
     code: list[Instruction] = field(default_factory=list)
-    period: int = 1  # windows repeat after that many iterations,
+    period: int = 1  # windows, and conditions that are tables, repeat after that many iterations,
     settle: int = 0  # from this one on
+    windows: int = 1  # the period of the windows alone
     loop: tuple[int, int] = (-1, -1)  # pcs of LOOP and END_LOOP
     values: tuple[int, int] = (0, 1)  # of the loop variable: the first and the step, where they are numbers
     queries: dict[int, int] = field(default_factory=dict)  # unknown -> last pc that asks for it
@@ -194,6 +195,8 @@ class Condition:
     per_cta: bool
     test: Test | None
     variable: str = "iteration"  # what a reader calls the iteration that an outcome depends on
+    same: int = -1  # the index of the one that stands for all that say the same
+    turned: bool = False  # it says the contrary of that one
 
 
 @frozen

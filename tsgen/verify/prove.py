@@ -17,6 +17,7 @@ from tsgen.verify.code import Coder
 from tsgen.verify.explore import MAX_STATES, Verdict, bound, explore, literals
 from tsgen.verify.machine import SKIP, System
 from tsgen.verify.model import Proof
+from tsgen.verify.opaque import choosable, with_chosen
 from tsgen.verify.parts import parts
 from tsgen.verify.possible import Range, Relations
 from tsgen.verify.questions import Questions, turning_values
@@ -29,6 +30,7 @@ FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **un
 MAX_SWEEP = 600  # combinations of trip counts
 LAST_STATE = 10_000  # of a sweep
 LAST_STEP = 1_500_000  # of a sweep: some five seconds
+SOON = 1000  # states in which an exploration with chosen outcomes closes, if it does
 LONGEST = 50_000  # trips of a literal loop that are run one by one
 
 
@@ -84,14 +86,29 @@ def proof_incomplete(kernel: Kernel) -> Finding:
 def judge(system: System, agents: list[int]) -> Verdict:
     """The verdict on one part.
 
-    Trip counts are first taken to be free in every tile, which covers more than can happen; a problem that needs one
-    unknown to have two values is looked for again with one value for all tiles. Where tasks skip what others consume in
-    their tiles, and one number decides all loops, its small values are taken one by one: with few trips, many tiles are
-    under way at once, and free counts would have to be combined in all ways.
+    Outcomes of conditions are first taken to be free even where they can be computed: if that finds nothing, there is
+    nothing. Trip counts are first taken to be free in every tile, which covers more than can happen; a problem that
+    needs one unknown to have two values is looked for again with one value for all tiles. Where tasks skip what others
+    consume in their tiles, and one number decides all loops, its small values are taken one by one: with few trips,
+    many tiles are under way at once, and free counts would have to be combined in all ways.
     """
     verdict = _by_value(system, agents)
     if verdict is not None:
         return verdict
+    begun = 0
+    for chosen in choosable(system, agents):
+        verdict = explore(with_chosen(system, chosen), agents, {}, SOON)
+        begun += verdict.states
+        if verdict.closed and verdict.problem is None and not verdict.remarks:
+            verdict.states = begun
+            return verdict
+    verdict = _computed(system, agents)
+    verdict.states += begun
+    return verdict
+
+
+def _computed(system: System, agents: list[int]) -> Verdict:
+    """The verdict where no outcome is chosen that can be computed. All that is told comes from here."""
     fixed: dict[int, int] = {}
     numbers = {i: u.number for i, u in enumerate(system.symbols.unknowns) if u.number is not None}
     if numbers and literals(system, agents) > LONG and max(numbers.values()) <= LONGEST:
