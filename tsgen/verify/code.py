@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, Expr, Name, names, text
+from tsgen.model.expr import Binary, Expr, Name, Placed, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, Step, TileLoop, When, step_text
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of
@@ -254,6 +254,11 @@ class Coder:
         self.system.steps.append(info)
         return len(self.system.steps) - 1
 
+    def _written(self, e: Placed, words: str) -> int:
+        """What a bound or a condition is as it was written, and where."""
+        self.system.steps.append(StepInfo(text(e.expr), e.span, self.index, None, words))
+        return len(self.system.steps) - 1
+
     def _block(self, nodes: tuple[Node, ...], context: Context) -> None:
         loops = [i for i, n in enumerate(nodes) if isinstance(n.step, DomainLoop)]
         for i, node in enumerate(nodes):
@@ -287,7 +292,7 @@ class Coder:
         counted: Expr = Name(step.var)
         self.variable = text(counted if isinstance(start, int) else Binary("-", counted, step.start.expr))
         begin = len(self.agent.code)
-        ref = self._ref(step, "domain_loop")
+        ref = self._written(step.end, "domain_loop")
         self._emit(LOOP_INIT, ref)
         head = self.head = self._emit(
             LOOP, Linear(0), stride if isinstance(stride, int) and stride > 0 else 1, 0, False, ref
@@ -309,15 +314,16 @@ class Coder:
         assert isinstance(step, TileLoop)
         first, stride = constant(step.first.expr, node.env), constant(step.stride.expr, node.env)
         ref = self._ref(step, "work_tile_loop")
+        asks = ref if step.skip_if is None else self._written(step.skip_if, "work_tile_loop")
         self._emit(TILE_INIT, first if isinstance(first, int) else 0, ref)
         skip, holds = -1, True
         if step.skip_if is not None:
             skip, holds = self._condition(node, text(step.skip_if.expr), None)
         every = stride if isinstance(stride, int) and stride > 0 else 1
-        head = self._emit(TILE, every, step.queue, skip, holds, 0, ref)
+        head = self._emit(TILE, every, step.queue, skip, holds, 0, asks)
         self._block(node.body, Context(tiles=step))
         self._emit(END_TILE, every, head)
-        self.agent.code[head] = (TILE, every, step.queue, skip, holds, len(self.agent.code), ref)
+        self.agent.code[head] = (TILE, every, step.queue, skip, holds, len(self.agent.code), asks)
 
     def _guarded(self, node: Node, context: Context) -> None:
         """A block that runs or not. One without effect on the machine leaves nothing behind."""
@@ -367,7 +373,7 @@ class Coder:
 
     def _when(self, node: Node, w: When, whose: str) -> Instruction:
         index, holds = self._condition(node, w.key + whose, w.key if w.keyed else None)
-        return (WHEN, index, w.value == holds, 0, self._ref(w, "when_true" if w.value else "when_false"))
+        return (WHEN, index, w.value == holds, 0, self._written(w.condition, "when_true" if w.value else "when_false"))
 
     def _condition(self, node: Node, label: str, key: str | None) -> tuple[int, bool]:
         """The condition of a block, and what its outcome is where the block's expression holds. `key`: what the spec

@@ -42,6 +42,7 @@ class Verdict:
     fixed: Mapping[int, int] = field(default_factory=dict)  # unknowns that had one value in all tiles
     floors: Mapping[int, int] = field(default_factory=dict)  # least values of others
     witness: Mapping[int, int] = field(default_factory=dict)  # of related unknowns, at once
+    doubt: frozenset[int] = frozenset()  # unknowns that kept states from coming back, or had values that cannot be
 
 
 def explore(
@@ -86,19 +87,21 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
     queue: deque[State] = deque([State(system)])
     states, closed, deepest = 0, True, bound(system, agents)
     remarks: dict[str, tuple[Problem, State]] = {}
+    far: set[int] = set()  # unknowns with values that were not tried
 
     def end(cut: bool = False) -> tuple[Verdict, frozenset[Key]]:
         """Nothing orders or blocks wrongly; then reads of what nobody wrote are what is wrong."""
         problem, state = remarks.pop(UNWRITTEN, (None, None))
         left = tuple(remarks.values())
-        return Verdict(problem, state, states, runner.steps, closed and not cut, cut, left), frozenset()
+        done = closed and not cut
+        return Verdict(problem, state, states, runner.steps, done, cut, left, doubt=frozenset(far)), frozenset()
 
     while queue:
         st = queue.popleft()
         problem, needs = runner.run(st)
         states += 1
         if problem is None and runner.steps >= MAX_STEPS:
-            return Verdict(None, None, states, runner.steps, False, True), frozenset()
+            return Verdict(None, None, states, runner.steps, False, True, doubt=_growing(st)), frozenset()
         for kind in runner.remarks.keys() - remarks.keys():
             remarks[kind] = (runner.remarks[kind], st.copy())
         if problem is None and not needs:
@@ -108,6 +111,7 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
         if not needs:
             continue
         if states > limit:
+            far |= _growing(st)
             return end(cut=True)
         shapes.forget(st)
         knowledge.settle(st)
@@ -125,7 +129,13 @@ def _explore(runner: Runner, shapes: Shapes, limit: int, apart: set[Key] | None)
                 queue.append(new)
             else:
                 closed = False
+                far |= {d.what for d in new.low}
     return end()
+
+
+def _growing(st: State) -> frozenset[int]:
+    """The unknowns that a state counts, or has counted."""
+    return frozenset(d.what for d in (*st.low, *st.exact))
 
 
 def bound(system: System, agents: list[int]) -> int:

@@ -44,11 +44,11 @@ def choosable(system: System, agents: Collection[int]) -> list[frozenset[int]]:
     used = {c for a in agents for c in (*system.agents[a].asks, *system.agents[a].skips)}
     tests = {c: test for c in used if (test := system.conditions[c].test) is not None}
     every = frozenset(system.conditions[c].same for c in tests)
-    hard = frozenset(system.conditions[c].same for c, test in tests.items() if _is_hard(test))
+    hard = frozenset(system.conditions[c].same for c, test in tests.items() if is_hard(test))
     return [s for s in dict.fromkeys((every, hard)) if s]
 
 
-def _is_hard(test: Test) -> bool:
+def is_hard(test: Test) -> bool:
     """Whether a test looks at more than the first few iterations, or at where they are in a period."""
     forms = [(t.form, t.loop) for t in comparisons(test)]
     return any(form is not None and (form.terms or abs(form.const) > FEW * max(abs(k), 1)) for form, k in forms)

@@ -9,13 +9,13 @@ from time import perf_counter
 
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
-from tsgen.diagnostics import Diagnostic, Finding, error
+from tsgen.diagnostics import Diagnostic
 from tsgen.model.kernel import Kernel
 from tsgen.verify import launch_order, progress, races, unwritten
 from tsgen.verify.build import Builder
 from tsgen.verify.code import Coder
 from tsgen.verify.explore import MAX_STATES, Verdict, bound, explore, literals
-from tsgen.verify.machine import SKIP, System
+from tsgen.verify.machine import SKIP, StepInfo, System
 from tsgen.verify.model import Proof
 from tsgen.verify.opaque import choosable, with_chosen
 from tsgen.verify.parts import parts
@@ -25,6 +25,7 @@ from tsgen.verify.same import Seen, fingerprint
 from tsgen.verify.state import Decision
 from tsgen.verify.story import Story, decisions
 from tsgen.verify.symbols import LONG
+from tsgen.verify.unproven import proof_incomplete, undecided
 
 FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **unwritten.FINDINGS}
 MAX_SWEEP = 600  # combinations of trip counts
@@ -43,6 +44,7 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     states, closed, cut = 0, True, False
+    left: list[StepInfo] = []  # bounds and conditions that kept a proof from ending
     same = fingerprint(system)
     for agents in parts(system):
         key = (same, tuple(agents))
@@ -54,6 +56,8 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
                 seen[key] = verdict
         closed &= verdict.closed
         cut |= verdict.cut
+        if verdict.cut or not verdict.closed:
+            left += undecided(system, agents, verdict.doubt)
         if verdict.problem is not None:
             errors.append(FINDINGS[verdict.problem.kind](Story(system, agents, verdict)))
         for problem, state in verdict.remarks:
@@ -68,19 +72,8 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
         "" if errors or cut else statement(system, closed),
     )
     if not errors and not proof.complete:
-        warnings.append(proof_incomplete(kernel))
+        warnings.append(proof_incomplete(kernel, left))
     return errors + warnings, proof
-
-
-@error("TS407", "proof-incomplete", "warning")
-def proof_incomplete(kernel: Kernel) -> Finding:
-    """The schedule was tried for small numbers, nothing was found, and the proof for all numbers did not end.
-
-    Conditions that compare with large numbers, several conditions that the data decide, and numbers that depend on each
-    other in ways that the verifier does not see make a schedule hard to close. Nothing is promised beyond what was
-    tried: simplify the conditions, say what is known in `launch.assume`, or simulate the sizes that matter.
-    """
-    return Finding("not proven for all numbers of trips and tiles: only small ones were tried", kernel.span)
 
 
 def judge(system: System, agents: list[int]) -> Verdict:
@@ -128,7 +121,15 @@ def _computed(system: System, agents: list[int]) -> Verdict:
         return verdict
     if verdict.problem is not None and _possible(system, verdict):
         return verdict
-    return _sweep(system, agents, verdict, fixed)
+    return replace(_sweep(system, agents, verdict, fixed), doubt=_doubt(verdict))
+
+
+def _doubt(verdict: Verdict) -> frozenset[int]:
+    """The unknowns that a proof did not end for: if there is a problem that cannot be, those that led to it."""
+    if verdict.problem is None or verdict.state is None:
+        return verdict.doubt
+    chosen = [*(d for d, _ in decisions(verdict.state)), *verdict.state.low]
+    return frozenset(d.what for d in chosen if d.kind == "value")
 
 
 def _shortened(system: System, agents: list[int], numbers: dict[int, int]) -> dict[int, int]:
