@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, Expr, Name, Placed, names, text
+from tsgen.model.expr import Binary, Const, Expr, Name, Placed, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, Step, TileLoop, When, step_text
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of
@@ -103,8 +103,10 @@ class Place(NamedTuple):
 class Coder:
     """Writes the code of all agents, then settles the symbols and fills in the bounds."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, finer: bool = False) -> None:
         self.b = builder
+        self.finer = finer
+        self.refined = False  # whether a loop counts by another step than its own
         self.system = builder.system
         self.pending: list[Pending] = []
         self.values = Values(builder.kernel, builder.uses, self.system.symbols)
@@ -138,6 +140,8 @@ class Coder:
             symbols.announce(p.bound, p.step, p.env)
         for difference, _, env in tests:
             symbols.announce(difference, None, env)
+        if self.finer:
+            self._refine()
         for p in self.pending:
             symbols.add(p.bound, p.env, p.words, p.step)
         for difference, named, env in tests:
@@ -149,6 +153,17 @@ class Coder:
                 self.system.tile_unknowns[resource.name] = len(symbols.unknowns)
                 symbols.unknowns.append(Unknown(f"tiles of {resource.name}", 1, None, False, False))
         self._fill()
+
+    def _refine(self) -> None:
+        """Lets loops whose bound is a rounded quotient count to what it is a quotient of."""
+        for p in self.pending:
+            if p.step is None or constant(p.step, p.env) != 1:
+                continue
+            found = self.system.symbols.finer(p.bound, p.env)
+            if found is not None:
+                p.bound, step = found
+                p.step, self.refined = Const(step), True
+                p.agent.code[p.pc] = (*p.agent.code[p.pc][:2], step, *p.agent.code[p.pc][3:])
 
     def _used_conditions(self) -> set[int]:
         code = [ins for agent in self.system.agents for ins in agent.code]

@@ -42,6 +42,7 @@ class Verdict:
     fixed: Mapping[int, int] = field(default_factory=dict)  # unknowns that had one value in all tiles
     floors: Mapping[int, int] = field(default_factory=dict)  # least values of others
     witness: Mapping[int, int] = field(default_factory=dict)  # of related unknowns, at once
+    system: System | None = None  # if it is not that of the kernel, but the finer one
     doubt: frozenset[int] = frozenset()  # unknowns that kept states from coming back, or had values that cannot be
 
 

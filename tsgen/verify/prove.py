@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from math import lcm, prod
 from time import perf_counter
@@ -41,6 +43,7 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
     builder = Builder(kernel, derived, uses)
     Coder(builder).run()
     system = builder.system
+    finer = cache(lambda: _finer(kernel, derived, uses))
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     states, closed, cut = 0, True, False
@@ -50,7 +53,7 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
         key = (same, tuple(agents))
         verdict = seen.get(key)
         if verdict is None:
-            verdict = judge(system, agents)
+            verdict = judge(system, agents, finer)
             states += verdict.states
             if verdict.problem is None and not verdict.remarks and not verdict.cut:
                 seen[key] = verdict
@@ -59,10 +62,10 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
         if verdict.cut or not verdict.closed:
             left += undecided(system, agents, verdict.doubt)
         if verdict.problem is not None:
-            errors.append(FINDINGS[verdict.problem.kind](Story(system, agents, verdict)))
+            errors.append(FINDINGS[verdict.problem.kind](Story(verdict.system or system, agents, verdict)))
         for problem, state in verdict.remarks:
             told = replace(verdict, problem=problem, state=state)
-            warnings.append(FINDINGS[problem.kind](Story(system, agents, told)))
+            warnings.append(FINDINGS[problem.kind](Story(verdict.system or system, agents, told)))
     method = "none" if errors or cut else "closure" if closed else "sweep"
     proof = Proof(
         not errors and not cut and closed,
@@ -76,32 +79,70 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
     return errors + warnings, proof
 
 
-def judge(system: System, agents: list[int]) -> Verdict:
+def _finer(kernel: Kernel, derived: Derived, uses: Uses) -> System | None:
+    """The machine whose loops to a quotient count to what it is a quotient of; None if there are none."""
+    coder = Coder(Builder(kernel, derived, uses), finer=True)
+    coder.run()
+    return coder.system if coder.refined else None
+
+
+def judge(system: System, agents: list[int], finer: Callable[[], System | None] = lambda: None) -> Verdict:
     """The verdict on one part.
 
     Outcomes of conditions are first taken to be free even where they can be computed: if that finds nothing, there is
     nothing. Trip counts are first taken to be free in every tile, which covers more than can happen; a problem that
     needs one unknown to have two values is looked for again with one value for all tiles. Where tasks skip what others
     consume in their tiles, and one number decides all loops, its small values are taken one by one: with few trips,
-    many tiles are under way at once, and free counts would have to be combined in all ways.
+    many tiles are under way at once, and free counts would have to be combined in all ways. Where that is not enough,
+    loops to a quotient count to what it is a quotient of: `finer` gives the machine that does.
     """
     verdict = _by_value(system, agents)
     if verdict is not None:
         return verdict
-    begun = 0
-    for chosen in choosable(system, agents):
-        verdict = explore(with_chosen(system, chosen), agents, {}, SOON)
-        begun += verdict.states
-        if verdict.closed and verdict.problem is None and not verdict.remarks:
-            verdict.states = begun
-            return verdict
-    verdict = _computed(system, agents)
-    verdict.states += begun
+    verdict = _chosen(system, agents)
+    begun = verdict.states
+    if not verdict.closed:
+        verdict, literal = _computed(system, agents)
+        other = None if _settled(system, verdict) else finer()
+        more = None if other is None else _finer_verdict(other, agents)
+        if more is not None:
+            begun, verdict = begun + verdict.states, more
+        elif literal is not None and not _settled(system, verdict):
+            verdict = replace(_sweep(system, agents, verdict, literal), doubt=_doubt(verdict))
+        verdict.states += begun
     return verdict
 
 
-def _computed(system: System, agents: list[int]) -> Verdict:
-    """The verdict where no outcome is chosen that can be computed. All that is told comes from here."""
+def _settled(system: System, verdict: Verdict) -> bool:
+    """Whether nothing is left to be looked for: all was covered, or what was found can be."""
+    return verdict.closed if verdict.problem is None else _possible(system, verdict)
+
+
+def _chosen(system: System, agents: list[int]) -> Verdict:
+    """The verdict where outcomes are chosen that could be computed. What is found so may be nothing."""
+    verdict = Verdict(None, None, 0, 0, closed=False)
+    for chosen in choosable(system, agents):
+        found = explore(with_chosen(system, chosen), agents, {}, SOON)
+        verdict.states += found.states
+        if found.closed and found.problem is None and not found.remarks:
+            return replace(found, states=verdict.states)
+    return verdict
+
+
+def _finer_verdict(system: System, agents: list[int]) -> Verdict | None:
+    """The verdict on the finer machine, if it is one."""
+    verdict = _chosen(system, agents)
+    if not verdict.closed:
+        states = verdict.states
+        verdict = explore(system, agents, {}, MAX_STATES // 10)
+        verdict.states += states
+    verdict.system = system
+    return verdict if _settled(system, verdict) else None
+
+
+def _computed(system: System, agents: list[int]) -> tuple[Verdict, dict[int, int] | None]:
+    """The verdict where no outcome is chosen that can be computed, which may be none; then with the values of literal
+    bounds that small numbers are to be tried with, if it is of use to try them."""
     fixed: dict[int, int] = {}
     numbers = {i: u.number for i, u in enumerate(system.symbols.unknowns) if u.number is not None}
     if numbers and literals(system, agents) > LONG and max(numbers.values()) <= LONGEST:
@@ -113,15 +154,11 @@ def _computed(system: System, agents: list[int]) -> Verdict:
     if numbers and not fixed and not (verdict.closed and verdict.problem is None):
         fixed = numbers if max(numbers.values()) <= LONGEST else _shortened(system, agents, numbers)
         if not fixed:
-            return replace(verdict, problem=None, closed=False, cut=True)
+            return replace(verdict, problem=None, closed=False, cut=True), None
         verdict = explore(system, agents, fixed)
         if fixed != numbers and verdict.problem is None:
-            return replace(verdict, closed=False, cut=True)
-    if verdict.problem is None and not verdict.cut:
-        return verdict
-    if verdict.problem is not None and _possible(system, verdict):
-        return verdict
-    return replace(_sweep(system, agents, verdict, fixed), doubt=_doubt(verdict))
+            return replace(verdict, closed=False, cut=True), None
+    return verdict, None if verdict.problem is None and not verdict.cut else fixed
 
 
 def _doubt(verdict: Verdict) -> frozenset[int]:

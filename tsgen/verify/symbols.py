@@ -65,6 +65,7 @@ class Symbols:
     _long: list[int] = field(default_factory=list)  # large numbers that loops count to
     _strided: list[tuple[Poly, Fraction | None]] = field(default_factory=list)  # what was announced, with its step
     _basis: list[tuple[Monomial, Poly, dict[int, Fraction]]] = field(default_factory=list)  # of all other forms
+    _finer: dict[str, Interval] = field(default_factory=dict)  # bounds that a loop of another step counts to
 
     def __post_init__(self) -> None:
         self._known = intervals(self.kernel)
@@ -103,7 +104,7 @@ class Symbols:
 
     def trips(self, e: Expr, step: Expr | None, env: Env) -> Poly:
         """The number of trips of a loop, or what has it as its positive part."""
-        if step is None:
+        if step is None or self._is_finer(e):
             return self.poly(e, env)
         p = counted(self.poly(e if self.strides(e, step, env) else Call("ceil_div", (e, step)), env))
         least = limited(p)
@@ -122,8 +123,8 @@ class Symbols:
         """Whether a loop counts to its bound by its step, and not to the number of trips: something else looks at what
         the bound is made of."""
         value = self.poly(step, env).value
-        if value is None:
-            return False
+        if value is None or self._is_finer(e):
+            return value is not None
         unit = parts_of(self.poly(e, env))[0]
         trips = parts_of(self.poly(Call("ceil_div", (e, step)), env))[0]
         return value == 1 or any(
@@ -135,6 +136,39 @@ class Symbols:
         """Tells of a bound, or of what a condition compares (step 0), before any is added."""
         value = Fraction(0) if step is None else self.poly(step, env).value
         self._strided.append((self.poly(e, env), value))
+
+    def _is_finer(self, e: Expr) -> bool:
+        return isinstance(e, Name) and e.id in self._finer
+
+    def finer(self, e: Expr, env: Env) -> tuple[Expr, int] | None:
+        """A bound and a step that give as many trips as `e`, a rounded quotient of what something else that was
+        announced looks at: `ceil_div(N, 4)` is N by steps of 4. None if there is nothing of the kind."""
+        p = self.poly(e, env)
+        found = quotient(p)
+        if found is None:
+            return None
+        y, d = found
+        for q in (q for q, _ in self._strided if q != p):  # (x // c + s) // (d / c) is (x + c*s) // d
+            inner = quotient(q)
+            if inner is not None and inner[1] < d and d % inner[1] == 0:
+                x, c = inner
+                s = (y - x).value
+                if s is not None and s.denominator == 1 and s % c == 0:
+                    y, d = q + Poly.constant(s / c), d // c
+                    break
+        else:
+            whole, made = parts_of(p)[0], _monomials(parts_of(y)[0])
+            if not any(u != whole and _monomials(u) & made for u in (parts_of(q)[0] for q, _ in self._strided)):
+                return None
+        return self._named(y - Poly.constant(d - 1), d, interval(e, self._known, env)), d
+
+    def _named(self, bound: Poly, step: int, trips: Interval) -> Expr:
+        """A name for a bound that a loop counts to by a step."""
+        name = Name(f"={len(self._finer)}")
+        low = None if trips.low is None else step * (trips.low - 1) + 1
+        self._finer[name.id] = Interval(low, None if trips.high is None else step * trips.high)
+        self._polys[name, ()] = bound
+        return name
 
     def add(
         self, e: Expr, env: Env, written: Expr | None = None, step: Expr | None = None, side: Expr | None = None
@@ -153,6 +187,8 @@ class Symbols:
             self._long.append(int(value))
 
     def _label(self, e: Expr, env: Env, unit: Poly, name: Expr | None, step: Expr | None) -> str:
+        if self._is_finer(e):
+            return _poly_text(unit)
         if name is None:
             return text(e)
         if step is not None and not self.strides(e, step, env):
@@ -160,6 +196,8 @@ class Symbols:
         return text(name if parts_of(self.poly(name, env))[0] in (unit, -unit) else e)
 
     def _interval(self, e: Expr, step: Expr | None, env: Env) -> Interval:
+        if isinstance(e, Name) and e.id in self._finer:
+            return self._finer[e.id]
         if step is None or self.strides(e, step, env):
             return interval(e, self._known, env)
         return interval(Call("ceil_div", (e, step)), self._known, env)
@@ -316,6 +354,18 @@ def parts_of(p: Poly) -> tuple[Poly, Fraction, Fraction]:
     factor = Fraction(gcd(*(int(c * denominator) for _, c in terms)), denominator)
     factor = -factor if terms[0][1] < 0 else factor
     return Poly(tuple((m, c / factor) for m, c in terms)), factor, const
+
+
+def quotient(p: Poly) -> tuple[Poly, int] | None:
+    """y and d of a form that is `y // d` with a number d."""
+    for monomial, c in p.terms:
+        if c == 1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].head == "//":
+            numerator, divisor = monomial[0][0].args
+            d = divisor.value if isinstance(divisor, Poly) else None
+            if isinstance(numerator, Poly) and d is not None and d > 1 and d.denominator == 1 and p.integral:
+                rest = Poly(tuple(t for t in p.terms if t[0] != monomial))
+                return numerator + rest * Poly.constant(d), int(d)
+    return None
 
 
 def _monomials(p: Poly) -> frozenset[Monomial]:
