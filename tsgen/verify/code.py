@@ -239,11 +239,15 @@ class Coder:
         agent.loop = next(((head, end) for head, end in ends.items()), (-1, -1))
         agent.guards = tuple((ins[1], ins[2], ins[3]) for ins in agent.code if ins[0] == GUARD)
         agent.windows = agent.period
-        agent.looks_back = any(ins[0] == SKIP and ins[3] < 0 for ins in agent.code)
+        agent.looks_back = max((self._passed(ins) for ins in agent.code if ins[0] == SKIP and ins[3] < 0), default=0)
         for ins in agent.code:
             if ins[0] == COMPLETE:
                 agent.groups[abs(ins[1])] = max(agent.groups.get(abs(ins[1]), 0), ins[2])
         asked(agent, self.system.conditions)
+
+    def _passed(self, ins: Instruction) -> int:
+        """The most tiles that a `skip` passes over."""
+        return max([1, *(self.system.passed(u, times) for u, times in ins[2].terms)])
 
     def _flags(self, agent: Agent) -> None:
         """What must be checked at each wait. An agent that answers each wait with an arrival of its own on the other

@@ -76,6 +76,7 @@ Instruction = tuple[Any, ...]  # an opcode and its operands, as listed above
 ANYTHING, SOME, ALL = range(3)
 
 
+TILES = 8  # that a `skip` passes over at once
 TENSOR = -2  # instead of a slot: the cell is a tensor
 
 
@@ -127,7 +128,7 @@ class Agent:
     asks: dict[int, int] = field(default_factory=dict)  # condition -> last pc that asks for it
     skips: frozenset[int] = frozenset()  # the condition of its tile loop
     guards: tuple[tuple[int, int, int], ...] = ()  # kind, period, start of its guards
-    looks_back: bool = False  # it skips stages of the tile before
+    looks_back: int = 0  # of so many tiles before it skips the stages
     slots: list[int] = field(default_factory=list)  # its positions
     groups: dict[int, int] = field(default_factory=dict)  # engine -> most groups that a completion leaves in flight
 
@@ -248,6 +249,10 @@ class System:
     windows: list[TensorWindow] = field(default_factory=list)  # of tensors
     full: dict[tuple[int, ...], bool] = field(default_factory=dict)  # windows, a window, a cell: whether it is covered
     tile_unknowns: dict[str, int] = field(default_factory=dict)  # queue -> unknown: how many tiles a CTA gets
+
+    def passed(self, unknown: int, times: int) -> int:
+        """How many tiles a `skip` passes over by several times a number: as many, if it is the same in all of them."""
+        return times if 0 < times <= TILES and not self.symbols.unknowns[unknown].per_tile else 1
 
     # ---- windows: relations between boxes, remembered --------------------------------------------------------
 

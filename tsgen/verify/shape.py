@@ -126,7 +126,7 @@ class Shapes:
             if (
                 tile < key.tile
                 or (tile == key.tile and st.pc[a] <= last)
-                or (agent.looks_back and tile == key.tile + 1)
+                or key.tile < tile <= key.tile + agent.looks_back
             ):
                 return True
             if any(k == key for _, _, k in st.debts[a]):
