@@ -140,6 +140,7 @@ class Coder:
             symbols.announce(p.bound, p.step, p.env)
         for difference, _, env in tests:
             symbols.announce(difference, None, env)
+        symbols.apart = self.finer
         if self.finer:
             self._refine()
         for p in self.pending:
@@ -173,8 +174,9 @@ class Coder:
         """Puts the linear forms into the instructions, and notes which agent asks for which unknown, and where last."""
         symbols = self.system.symbols
         for p in self.pending:
-            ins = p.agent.code[p.pc]
-            p.agent.code[p.pc] = (*ins[: p.at], symbols.bound(p.bound, p.env, p.step), *ins[p.at + 1 :])
+            ins, bound = p.agent.code[p.pc], symbols.bound(p.bound, p.env, p.step)
+            self.refined |= bool(bound.others)
+            p.agent.code[p.pc] = (*ins[: p.at], bound, *ins[p.at + 1 :])
             if p.step is not None and not symbols.strides(p.bound, p.step, p.env):
                 p.agent.code[p.pc] = (*p.agent.code[p.pc][:2], 1, *p.agent.code[p.pc][3:])
         self._join()

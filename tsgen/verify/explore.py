@@ -157,7 +157,7 @@ def literals(system: System, agents: list[int]) -> int:
         agent = system.agents[a]
         tests = [system.conditions[c].test for c in {*agent.asks, *agent.skips}]
         forms = [(t.form, t.loop) for test in tests if test is not None for t in comparisons(test)]
-        forms += [(ins[1], ins[2]) for ins in agent.code if ins[0] == LOOP]
+        forms += [(part, ins[2]) for ins in agent.code if ins[0] == LOOP for part in ins[1].parts]
         for form, loop in forms:
             factors = [abs(c) for c in (loop, *(c for _, c in form.terms)) if c] if form is not None else []
             if form is not None and factors:

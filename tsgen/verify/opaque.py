@@ -24,7 +24,7 @@ def asked(agent: Agent, conditions: Sequence[Condition]) -> None:
     for pc, ins in enumerate(agent.code):
         unknowns: Iterable[int] = ()
         if ins[0] == LOOP:
-            unknowns = [u for u, _ in ins[1].terms]
+            unknowns = ins[1].unknowns
         elif ins[0] == SKIP:
             unknowns = [u for u, _ in ins[2].terms]
         elif ins[0] == WHEN:

@@ -30,10 +30,22 @@ _SIGNS = {">": Interval(1), ">=": Interval(0), "<": Interval(None, -1), "<=": In
 
 
 class Linear(NamedTuple):
-    """`const + sum(coefficient * unknown)`; unknowns are indices into `Symbols.unknowns`."""
+    """`const + sum(coefficient * unknown)`; unknowns are indices into `Symbols.unknowns`. With `others`, the greatest
+    of this number and those; with `least`, the least."""
 
     const: int
     terms: tuple[tuple[int, int], ...] = ()  # (unknown, coefficient)
+    others: tuple[Linear, ...] = ()
+    least: bool = False
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        """The numbers that it is the greatest or the least of; of a plain one only itself."""
+        return (self._replace(others=(), least=False), *self.others)
+
+    @property
+    def unknowns(self) -> tuple[int, ...]:
+        return tuple(u for part in self.parts for u, _ in part.terms)
 
 
 @dataclass
@@ -54,6 +66,7 @@ class Symbols:
 
     kernel: Kernel
     unknowns: list[Unknown] = field(default_factory=list)
+    apart: bool = False  # a bound that is the greatest or least of several numbers is not an unknown of its own
     _polys: dict[tuple[Expr, tuple[tuple[str, Scalar], ...]], Poly] = field(default_factory=dict)
     _lets: dict[str, Expr] = field(default_factory=dict)
     _dims: dict[str, Expr] = field(default_factory=dict)  # those that are known in terms of others
@@ -177,6 +190,9 @@ class Symbols:
         is the part that names it."""
         p = self.trips(e, step, env)
         unit, factor, _ = parts_of(p)
+        for part in _extremes(p)[1] if self.apart and step is not None else ():
+            if parts_of(part)[0].terms:
+                self._units.setdefault(parts_of(part)[0], _poly_text(part))
         if unit.terms:
             label = self._label(e, env, unit, side if written is None else written, step)
             self._units.setdefault(unit, label)
@@ -283,6 +299,8 @@ class Symbols:
         for all those holds for it."""
         p = self.trips(e, step, env)
         form = self._form(p)
+        if self.apart and step is not None and (several := self._extreme(p)) is not None:
+            return several
         if form is not None and not form.terms and form.const > LONG:
             least = self._least_of_its_group(form.const)
             unit = Poly.atom(f"={least}")
@@ -306,6 +324,18 @@ class Symbols:
         index = self._declare(Poly.atom("bound", p), label)
         self.unknowns[index].low = SHORT if low is not None and low > LONG else low
         return Linear(0, ((index, 1),))
+
+    def _extreme(self, p: Poly) -> Linear | None:
+        """A greatest or least number as several."""
+        head, parts = _extremes(p)
+        found = [self._form(part) for part in parts]
+        forms = [f for f in found if f is not None and self._rises(f) and self._has_least(f) and not _is_far(f)]
+        if not forms or len(forms) < len(found):
+            return None
+        return Linear(*forms[0][:2], tuple(forms[1:]), head == "min")
+
+    def _has_least(self, form: Linear) -> bool:
+        return all(self.unknowns[u].low is not None for u, _ in form.terms)
 
     def _least_of_its_group(self, number: int) -> int:
         """Large numbers that differ by little are one unknown, and keep their differences."""
@@ -354,6 +384,19 @@ def parts_of(p: Poly) -> tuple[Poly, Fraction, Fraction]:
     factor = Fraction(gcd(*(int(c * denominator) for _, c in terms)), denominator)
     factor = -factor if terms[0][1] < 0 else factor
     return Poly(tuple((m, c / factor) for m, c in terms)), factor, const
+
+
+def _extremes(p: Poly) -> tuple[str, list[Poly]]:
+    """The numbers that a form is the greatest or the least of; none if it is neither."""
+    for monomial, c in p.terms:
+        if c == 1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].head in ("min", "max"):
+            head, rest = monomial[0][0].head, p - Poly(((monomial, c),))
+            parts = [a + rest for a in monomial[0][0].args if isinstance(a, Poly)]
+            inner = [_extremes(part) for part in parts]
+            return head, [
+                x for part, (h, more) in zip(parts, inner, strict=True) for x in (more if h == head else [part])
+            ]
+    return "", []
 
 
 def quotient(p: Poly) -> tuple[Poly, int] | None:

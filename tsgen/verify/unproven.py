@@ -50,7 +50,7 @@ def undecided(system: System, agents: Collection[int], doubt: Collection[int]) -
 
 def _concerns(system: System, ins: Instruction, unknowns: set[int]) -> bool:
     if ins[0] == LOOP:
-        return any(u in unknowns for u, _ in ins[1].terms)
+        return any(u in unknowns for u in ins[1].unknowns)
     index = ins[1] if ins[0] == WHEN else ins[3] if ins[0] == TILE else -1
     test = system.conditions[index].test if index >= 0 else None
     if test is None:
