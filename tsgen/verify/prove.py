@@ -165,7 +165,7 @@ def _doubt(verdict: Verdict) -> frozenset[int]:
     """The unknowns that a proof did not end for: if there is a problem that cannot be, those that led to it."""
     if verdict.problem is None or verdict.state is None:
         return verdict.doubt
-    chosen = [*(d for d, _ in decisions(verdict.state)), *verdict.state.low]
+    chosen = [*(d for d, _ in decisions(verdict.state)), *verdict.state.open]
     return frozenset(d.what for d in chosen if d.kind == "value")
 
 
@@ -230,7 +230,7 @@ def _consistent(system: System, verdict: Verdict) -> bool:
             values.setdefault((decision.what, decision.cta), set()).add(value)
             if decision.what not in queues:
                 tiles.add(decision.tile)
-    for decision, low in verdict.state.low.items():
+    for decision, low in verdict.state.open.items():
         known = values.get((decision.what, decision.cta))
         if known and low > min(known):
             return False
@@ -245,7 +245,7 @@ def _related(system: System, verdict: Verdict) -> bool:
     places: dict[tuple[int, int], dict[int, Range]] = {}
     always: dict[int, Range] = {u: (n, n) for u, n in verdict.fixed.items()}
     exact = [(d, n, False) for d, n in decisions(verdict.state) if d.kind == "value"]
-    for d, n, still_open in (*exact, *((d, n, True) for d, n in verdict.state.low.items())):
+    for d, n, still_open in (*exact, *((d, n, True) for d, n in verdict.state.open.items())):
         u = system.symbols.unknowns[d.what]
         last = next((v - 1 for v in turns.get(d.what, ()) if v > n), None) if d.what in turns else n
         least = n if u.low is not None or n > Questions(system, {}).floor(d.what) else -(2**31)

@@ -62,9 +62,12 @@ class Shapes:
         for a in self.agents:
             if st.debts[a]:
                 self.runner.pay(st, a)
-        for table in (st.low, st.exact):
-            for key in [k for k in table if not self._wanted(st, k)]:
-                del table[key]
+        for key in [k for k in st.low if not self._wanted(st, k)]:
+            low = st.low.pop(key)
+            if low > self.runner.least(key.what):
+                st.left[key] = low
+        for key in [k for k in st.exact if not self._wanted(st, k)]:
+            del st.exact[key]
         if self.enough is not None:
             self.part(st, self.enough + 2 * self._turns)
         for key in [k for k in st.decided if not self._open(st, k)]:

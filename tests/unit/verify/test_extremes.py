@@ -27,3 +27,9 @@ def test_steps_of_a_loop_to_an_extreme(load: tuple[str, str], store: tuple[str, 
     assert right.diagnostics == () and right.proof.complete
     assert codes(check(store, other)) in (["TS400"], ["TS404"])
     assert codes(check(other, store)) in (["TS400"], ["TS404"])
+
+
+def test_what_was_chosen_of_a_number_counts_when_nobody_asks_for_it_any_more() -> None:
+    """N = 1 with `min(N, G) = 1`, so G is not 0, though nothing looks at it then."""
+    report = check(("min(N, G)", "i == N - 1"), ("max(N // 2, G)", "i == N - 1"))
+    assert codes(report) == []
