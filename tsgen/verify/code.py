@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from math import lcm
 from typing import NamedTuple
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, Expr, Name, Scalar, names, text
+from tsgen.model.expr import Binary, Const, Expr, Name, Placed, Scalar, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, Step, TileLoop, When, step_text
 from tsgen.verify.build import Builder
-from tsgen.verify.conditions import test_bounds, test_of, unknowns_of
+from tsgen.verify.conditions import test_bounds, test_of
 from tsgen.verify.facts import collect
 from tsgen.verify.machine import (
     ACCESS,
@@ -54,8 +53,8 @@ from tsgen.verify.machine import (
     Condition,
     Instruction,
     StepInfo,
-    Test,
 )
+from tsgen.verify.opaque import asked
 from tsgen.verify.outcomes import without_quotients
 from tsgen.verify.passing import watched
 from tsgen.verify.pipes import Pipes
@@ -101,13 +100,16 @@ class Place(NamedTuple):
     negated: bool  # it is the contrary of what its identity says
     env: Env
     loop: tuple[int, int]
+    said: Hashable  # what it says, or the contrary
 
 
 class Coder:
     """Writes the code of all agents, then settles the symbols and fills in the bounds."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, finer: bool = False) -> None:
         self.b = builder
+        self.finer = finer
+        self.refined = False  # whether a loop counts by another step than its own
         self.system = builder.system
         self.pending: list[Pending] = []
         self.values = Values(builder.kernel, builder.uses, self.system.symbols)
@@ -142,6 +144,9 @@ class Coder:
             symbols.announce(p.bound, p.step, p.env)
         for difference, _, env in tests:
             symbols.announce(difference, None, env)
+        symbols.apart = self.finer
+        if self.finer:
+            self._refine()
         for p in self.pending:
             symbols.add(p.bound, p.env, p.words, p.step)
         for difference, named, env in tests:
@@ -166,6 +171,17 @@ class Coder:
                 e = without_quotients(spelled(p.outcome.expr, p.env, v.whole), p.env, v.whole, v.in_cluster)
                 self.places[k] = p._replace(outcome=p.outcome._replace(expr=e))
 
+    def _refine(self) -> None:
+        """Lets loops whose bound is a rounded quotient count to what it is a quotient of."""
+        for p in self.pending:
+            if p.step is None or constant(p.step, p.env) != 1:
+                continue
+            found = self.system.symbols.finer(p.bound, p.env)
+            if found is not None:
+                p.bound, step = found
+                p.step, self.refined = Const(step), True
+                p.agent.code[p.pc] = (*p.agent.code[p.pc][:2], step, *p.agent.code[p.pc][3:])
+
     def _used_conditions(self) -> set[int]:
         code = [ins for agent in self.system.agents for ins in agent.code]
         return {ins[1] for ins in code if ins[0] == WHEN} | {ins[3] for ins in code if ins[0] == TILE}
@@ -174,8 +190,9 @@ class Coder:
         """Puts the linear forms into the instructions, and notes which agent asks for which unknown, and where last."""
         symbols = self.system.symbols
         for p in self.pending:
-            ins = p.agent.code[p.pc]
-            p.agent.code[p.pc] = (*ins[: p.at], symbols.bound(p.bound, p.env, p.step), *ins[p.at + 1 :])
+            ins, bound = p.agent.code[p.pc], symbols.bound(p.bound, p.env, p.step)
+            self.refined |= bool(bound.others)
+            p.agent.code[p.pc] = (*ins[: p.at], bound, *ins[p.at + 1 :])
             if p.step is not None and not symbols.strides(p.bound, p.step, p.env):
                 p.agent.code[p.pc] = (*p.agent.code[p.pc][:2], 1, *p.agent.code[p.pc][3:])
         self._join()
@@ -189,11 +206,14 @@ class Coder:
         """Computes the conditions that can be computed, each for its place. The others are one for each identity."""
         conditions = self.system.conditions
         free: dict[Hashable, list[Place]] = {}
+        computed: dict[Hashable, list[Place]] = {}
         for p in self.places.values():
             test = test_of(self.system.symbols, p.outcome.expr, p.env, p.loop)
             conditions[p.condition] = replace(conditions[p.condition], test=test)
             if test is None:
                 free.setdefault(p.identity, []).append(p)
+            else:
+                computed.setdefault(p.said, []).append(p)
         moved: dict[int, tuple[int, bool]] = {}
         for places in free.values():
             one, made = places[0], Made.of(p.outcome.made for p in places)
@@ -208,6 +228,8 @@ class Coder:
             )
             for p in places:
                 moved[p.condition] = (one.condition, p.negated != one.negated)
+        for places in computed.values():
+            self._group(places)
         for agent in self.system.agents:
             for pc, ins in enumerate(agent.code):
                 if ins[0] == WHEN and ins[1] in moved:
@@ -217,31 +239,35 @@ class Coder:
                     to, turned = moved[ins[3]]
                     agent.code[pc] = (*ins[:3], to, ins[4] != turned, *ins[5:])
 
+    def _group(self, places: list[Place]) -> None:
+        """Notes which computed conditions say the same: chosen instead, they have one outcome."""
+        conditions, one = self.system.conditions, places[0]
+        made = Made.of(p.outcome.made for p in places)
+        for p in places:
+            conditions[p.condition] = replace(
+                conditions[p.condition],
+                per_iteration=made.per_iteration,
+                per_tile=made.per_tile or made.per_iteration,
+                per_cta=made.per_cta,
+                same=one.condition,
+                turned=p.outcome.negated != one.outcome.negated,
+            )
+
     def _index(self, agent: Agent) -> None:
         """What the exploration asks about an agent: where its loop is, and where it last asks for what."""
         ends = {ins[1]: pc for pc, ins in enumerate(agent.code) if ins[0] == END_LOOP}
         agent.loop = next(((head, end) for head, end in ends.items()), (-1, -1))
         agent.guards = tuple((ins[1], ins[2], ins[3]) for ins in agent.code if ins[0] == GUARD)
-        agent.skips = frozenset(ins[3] for ins in agent.code if ins[0] == TILE and ins[3] >= 0)
-        agent.looks_back = any(ins[0] == SKIP and ins[3] < 0 for ins in agent.code)
+        agent.windows = agent.period
+        agent.looks_back = max((self._passed(ins) for ins in agent.code if ins[0] == SKIP and ins[3] < 0), default=0)
         for ins in agent.code:
             if ins[0] == COMPLETE:
                 agent.groups[abs(ins[1])] = max(agent.groups.get(abs(ins[1]), 0), ins[2])
-        for pc, ins in enumerate(agent.code):
-            asked: Iterable[int] = ()
-            if ins[0] == LOOP:
-                asked = [u for u, _ in ins[1].terms]
-            elif ins[0] == SKIP:
-                asked = [u for u, _ in ins[2].terms]
-            elif ins[0] == WHEN:
-                asked = _tested(self.system.conditions[ins[1]])
-                agent.period = lcm(agent.period, *_turns(self.system.conditions[ins[1]].test))
-                agent.asks[ins[1]] = pc
-            elif ins[0] == TILE and ins[3] >= 0:
-                asked = _tested(self.system.conditions[ins[3]])
-            inside = agent.loop[0] <= pc <= agent.loop[1]
-            for u in asked:
-                agent.queries[u] = max(agent.queries.get(u, -1), agent.loop[1] if inside else pc)
+        asked(agent, self.system.conditions)
+
+    def _passed(self, ins: Instruction) -> int:
+        """The most tiles that a `skip` passes over."""
+        return max([1, *(self.system.passed(u, times) for u, times in ins[2].terms)])
 
     def _flags(self, agent: Agent) -> None:
         """What must be checked at each wait. An agent that answers each wait with an arrival of its own on the other
@@ -265,6 +291,11 @@ class Coder:
         else:
             info = StepInfo(words, step.span, self.index, None, words)
         self.system.steps.append(info)
+        return len(self.system.steps) - 1
+
+    def _written(self, e: Placed, words: str) -> int:
+        """What a bound or a condition is as it was written, and where."""
+        self.system.steps.append(StepInfo(text(e.expr), e.span, self.index, None, words))
         return len(self.system.steps) - 1
 
     def _block(self, nodes: tuple[Node, ...], context: Context) -> None:
@@ -300,7 +331,7 @@ class Coder:
         counted: Expr = Name(step.var)
         self.variable = text(counted if isinstance(start, int) else Binary("-", counted, step.start.expr))
         begin = len(self.agent.code)
-        ref = self._ref(step, "domain_loop")
+        ref = self._written(step.end, "domain_loop")
         self._emit(LOOP_INIT, ref)
         head = self.head = self._emit(
             LOOP, Linear(0), stride if isinstance(stride, int) and stride > 0 else 1, 0, False, ref
@@ -323,15 +354,16 @@ class Coder:
         assert isinstance(step, TileLoop)
         first, stride = constant(step.first.expr, node.env), constant(step.stride.expr, node.env)
         ref = self._ref(step, "work_tile_loop")
+        asks = ref if step.skip_if is None else self._written(step.skip_if, "work_tile_loop")
         self._emit(TILE_INIT, first if isinstance(first, int) else 0, ref)
         skip, holds = -1, True
         if step.skip_if is not None:
             skip, holds = self._condition(node, text(step.skip_if.expr), None)
         every = stride if isinstance(stride, int) and stride > 0 else 1
-        head = self._emit(TILE, every, step.queue, skip, holds, 0, ref)
+        head = self._emit(TILE, every, step.queue, skip, holds, 0, asks)
         self._block(node.body, Context(tiles=step))
         self._emit(END_TILE, every, head)
-        self.agent.code[head] = (TILE, every, step.queue, skip, holds, len(self.agent.code), ref)
+        self.agent.code[head] = (TILE, every, step.queue, skip, holds, len(self.agent.code), asks)
 
     def _guarded(self, node: Node, context: Context) -> None:
         """A block that runs or not. One without effect on the machine leaves nothing behind."""
@@ -381,22 +413,24 @@ class Coder:
 
     def _when(self, node: Node, w: When, whose: str) -> Instruction:
         index, holds = self._condition(node, w.key + whose, w.key if w.keyed else None)
-        return (WHEN, index, w.value == holds, 0, self._ref(w, "when_true" if w.value else "when_false"))
+        return (WHEN, index, w.value == holds, 0, self._written(w.condition, "when_true" if w.value else "when_false"))
 
     def _condition(self, node: Node, label: str, key: str | None) -> tuple[int, bool]:
         """The condition of a block, and what its outcome is where the block's expression holds. `key`: what the spec
         says of its identity."""
         outcome = self.outcomes[id(node)]
-        identity: Hashable = outcome.form if key is None else key
+        said: Hashable = outcome.form
+        identity: Hashable = said if key is None else key
         negated = outcome.negated and key is None
         if outcome.made.per_thread:  # threads of two tasks, or of two warps, have nothing in common
-            identity = (identity, self.agent.task.name, self.agent.instance.index, self.agent.lane)
+            mine = (self.agent.task.name, self.agent.instance.index, self.agent.lane)
+            identity, said = (identity, *mine), (said, *mine)
         where = (identity, outcome.form, key is not None and outcome.negated, self.agent.values)
         place = self.places.get(where)
         if place is None:
             index = len(self.system.conditions)
             self.system.conditions.append(Condition(label, False, False, False, None, self.variable))
-            place = self.places[where] = Place(index, identity, outcome, negated, node.env, self.agent.values)
+            place = self.places[where] = Place(index, identity, outcome, negated, node.env, self.agent.values, said)
         return place.condition, negated == place.negated
 
     # ---- calls -------------------------------------------------------------------------------------------------
@@ -474,15 +508,3 @@ def _asked(place: Place) -> tuple[Expr, tuple[tuple[str, Scalar], ...]]:
 def _of_warp(nodes: tuple[Node, ...], warp: int) -> tuple[Node, ...]:
     """A schedule as one warp of its task runs it."""
     return tuple(n._replace(env={**n.env, "warp": warp}, body=_of_warp(n.body, warp)) for n in nodes)
-
-
-def _tested(condition: Condition) -> list[int]:
-    return unknowns_of(condition.test) if condition.test is not None else []
-
-
-def _turns(test: Test | None) -> Iterator[int]:
-    """After how many iterations the parts of a test repeat."""
-    if test is not None:
-        yield from [len(test.turn)] if test.turn else []
-        for part in test.parts:
-            yield from _turns(part)

@@ -44,6 +44,8 @@ class Verdict:
     fixed: Mapping[int, int] = field(default_factory=dict)  # unknowns that had one value in all tiles
     floors: Mapping[int, int] = field(default_factory=dict)  # least values of others
     witness: Mapping[int, int] = field(default_factory=dict)  # of related unknowns, at once
+    system: System | None = None  # if it is not that of the kernel, but the finer one
+    doubt: frozenset[int] = frozenset()  # unknowns that kept states from coming back, or had values that cannot be
 
 
 def explore(
@@ -91,20 +93,22 @@ def _explore(
     queue: deque[State] = deque([State(system)])
     states, closed, deepest = 0, True, bound(system, agents)
     remarks: dict[str, tuple[Problem, State]] = {}
+    far: set[int] = set()  # unknowns with values that were not tried
 
     def end(cut: bool = False) -> tuple[Verdict, frozenset[Key]]:
         """Nothing orders or blocks wrongly; then reads of what nobody wrote are what is wrong."""
         kind = next((k for k in WRONG if k in remarks), "")
         problem, state = remarks.pop(kind, (None, None))
         left = tuple(remarks.values())
-        return Verdict(problem, state, states, runner.steps, closed and not cut, cut, left), frozenset()
+        done = closed and not cut
+        return Verdict(problem, state, states, runner.steps, done, cut, left, doubt=frozenset(far)), frozenset()
 
     while queue:
         st = queue.popleft()
         problem, needs = runner.run(st)
         states += 1
         if problem is None and runner.steps >= MAX_STEPS:
-            return Verdict(None, None, states, runner.steps, False, True), frozenset()
+            return Verdict(None, None, states, runner.steps, False, True, doubt=_growing(st)), frozenset()
         for kind in runner.remarks.keys() - remarks.keys():
             remarks[kind] = (runner.remarks[kind], st.copy())
         if problem is None and not needs:
@@ -114,6 +118,7 @@ def _explore(
         if not needs:
             continue
         if states > limit:
+            far |= _growing(st)
             return end(cut=True)
         shapes.forget(st)
         knowledge.settle(st)
@@ -134,7 +139,13 @@ def _explore(
                 queue.append(new)
             else:
                 closed = False
+                far |= {d.what for d in new.low}
     return end()
+
+
+def _growing(st: State) -> frozenset[int]:
+    """The unknowns that a state counts, or has counted."""
+    return frozenset(d.what for d in (*st.low, *st.exact))
 
 
 def bound(system: System, agents: list[int]) -> int:
@@ -155,7 +166,7 @@ def literals(system: System, agents: list[int]) -> int:
         agent = system.agents[a]
         tests = [system.conditions[c].test for c in {*agent.asks, *agent.skips}]
         forms = [(t.form, t.loop) for test in tests if test is not None for t in comparisons(test)]
-        forms += [(ins[1], ins[2]) for ins in agent.code if ins[0] == LOOP]
+        forms += [(part, ins[2]) for ins in agent.code if ins[0] == LOOP for part in ins[1].parts]
         for form, loop in forms:
             factors = [abs(c) for c in (loop, *(c for _, c in form.terms)) if c] if form is not None else []
             if form is not None and factors:

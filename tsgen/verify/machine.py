@@ -79,6 +79,7 @@ Instruction = tuple[Any, ...]  # an opcode and its operands, as listed above
 ANYTHING, SOME, ALL = range(3)
 
 
+TILES = 8  # that a `skip` passes over at once
 TENSOR = -2  # instead of a slot: the cell is a tensor
 
 
@@ -121,15 +122,16 @@ class Agent:
     lane: int
     twin: bool
     code: list[Instruction] = field(default_factory=list)
-    period: int = 1  # windows repeat after that many iterations,
+    period: int = 1  # windows, and conditions that are tables, repeat after that many iterations,
     settle: int = 0  # from this one on
+    windows: int = 1  # the period of the windows alone
     loop: tuple[int, int] = (-1, -1)  # pcs of LOOP and END_LOOP
     values: tuple[int, int] = (0, 1)  # of the loop variable: the first and the step, where they are numbers
     queries: dict[int, int] = field(default_factory=dict)  # unknown -> last pc that asks for it
     asks: dict[int, int] = field(default_factory=dict)  # condition -> last pc that asks for it
     skips: frozenset[int] = frozenset()  # the condition of its tile loop
     guards: tuple[tuple[int, int, int], ...] = ()  # kind, period, start of its guards
-    looks_back: bool = False  # it skips stages of the tile before
+    looks_back: int = 0  # of so many tiles before it skips the stages
     slots: list[int] = field(default_factory=list)  # its positions
     groups: dict[int, int] = field(default_factory=dict)  # engine -> most groups that a completion leaves in flight
     watched: dict[int, int] = field(default_factory=dict)  # positions of stages that it must read -> a step that waits
@@ -199,6 +201,8 @@ class Condition:
     test: Test | None
     variable: str = "iteration"  # what a reader calls the iteration that an outcome depends on
     asked: tuple[Expr, tuple[tuple[str, Scalar], ...]] | None = None  # what it says, with `#` for the loop variable
+    same: int = -1  # the index of the one that stands for all that say the same
+    turned: bool = False  # it says the contrary of that one
 
 
 @frozen
@@ -253,6 +257,10 @@ class System:
     windows: list[TensorWindow] = field(default_factory=list)  # of tensors
     full: dict[tuple[int, ...], bool] = field(default_factory=dict)  # windows, a window, a cell: whether it is covered
     tile_unknowns: dict[str, int] = field(default_factory=dict)  # queue -> unknown: how many tiles a CTA gets
+
+    def passed(self, unknown: int, times: int) -> int:
+        """How many tiles a `skip` passes over by several times a number: as many, if it is the same in all of them."""
+        return times if 0 < times <= TILES and not self.symbols.unknowns[unknown].per_tile else 1
 
     # ---- windows: relations between boxes, remembered --------------------------------------------------------
 

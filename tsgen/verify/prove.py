@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from math import lcm, prod
 from time import perf_counter
 
 from tsgen.derive.model import Derived
 from tsgen.derive.uses import Uses
-from tsgen.diagnostics import Diagnostic, Finding, error
+from tsgen.diagnostics import Diagnostic
 from tsgen.model.kernel import Kernel
 from tsgen.verify import launch_order, progress, races, unwritten
 from tsgen.verify.build import Builder
 from tsgen.verify.code import Coder
 from tsgen.verify.conditions import said_at
 from tsgen.verify.explore import MAX_STATES, Verdict, bound, explore, literals
-from tsgen.verify.machine import SKIP, System
+from tsgen.verify.machine import SKIP, StepInfo, System
 from tsgen.verify.model import Proof
+from tsgen.verify.opaque import choosable, with_chosen
 from tsgen.verify.parts import parts
 from tsgen.verify.possible import Chosen, Range, Relations
 from tsgen.verify.questions import Questions, turning_values
@@ -27,11 +28,13 @@ from tsgen.verify.same import Seen, fingerprint
 from tsgen.verify.state import Decision, State
 from tsgen.verify.story import Story, decisions
 from tsgen.verify.symbols import LONG
+from tsgen.verify.unproven import proof_incomplete, undecided
 
 FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **unwritten.FINDINGS}
 MAX_SWEEP = 600  # combinations of trip counts
 LAST_STATE = 10_000  # of a sweep
 LAST_STEP = 1_500_000  # of a sweep: some five seconds
+SOON = 1000  # states in which an exploration with chosen outcomes closes, if it does
 LONGEST = 50_000  # trips of a literal loop that are run one by one
 
 
@@ -41,25 +44,29 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
     builder = Builder(kernel, derived, uses)
     Coder(builder).run()
     system = builder.system
+    finer = cache(lambda: _finer(kernel, derived, uses))
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     states, closed, cut = 0, True, False
+    left: list[StepInfo] = []  # bounds and conditions that kept a proof from ending
     same = fingerprint(system)
     for agents in parts(system):
         key = (same, tuple(agents))
         verdict = seen.get(key)
         if verdict is None:
-            verdict = judge(system, agents)
+            verdict = judge(system, agents, finer)
             states += verdict.states
             if verdict.problem is None and not verdict.remarks and not verdict.cut:
                 seen[key] = verdict
         closed &= verdict.closed
         cut |= verdict.cut
+        if verdict.cut or not verdict.closed:
+            left += undecided(system, agents, verdict.doubt)
         if verdict.problem is not None:
-            errors.append(FINDINGS[verdict.problem.kind](Story(system, agents, verdict)))
+            errors.append(FINDINGS[verdict.problem.kind](Story(verdict.system or system, agents, verdict)))
         for problem, state in verdict.remarks:
             told = replace(verdict, problem=problem, state=state)
-            warnings.append(FINDINGS[problem.kind](Story(system, agents, told)))
+            warnings.append(FINDINGS[problem.kind](Story(verdict.system or system, agents, told)))
     method = "none" if errors or cut else "closure" if closed else "sweep"
     proof = Proof(
         not errors and not cut and closed,
@@ -69,32 +76,74 @@ def prove(kernel: Kernel, derived: Derived, uses: Uses, seen: Seen) -> tuple[lis
         "" if errors or cut else statement(system, closed),
     )
     if not errors and not proof.complete:
-        warnings.append(proof_incomplete(kernel))
+        warnings.append(proof_incomplete(kernel, left))
     return errors + warnings, proof
 
 
-@error("TS407", "proof-incomplete", "warning")
-def proof_incomplete(kernel: Kernel) -> Finding:
-    """The schedule was tried for small numbers, nothing was found, and the proof for all numbers did not end.
-
-    Conditions that compare with large numbers, several conditions that the data decide, and numbers that depend on each
-    other in ways that the verifier does not see make a schedule hard to close. Nothing is promised beyond what was
-    tried: simplify the conditions, say what is known in `launch.assume`, or simulate the sizes that matter.
-    """
-    return Finding("not proven for all numbers of trips and tiles: only small ones were tried", kernel.span)
+def _finer(kernel: Kernel, derived: Derived, uses: Uses) -> System | None:
+    """The machine whose loops to a quotient count to what it is a quotient of; None if there are none."""
+    coder = Coder(Builder(kernel, derived, uses), finer=True)
+    coder.run()
+    return coder.system if coder.refined else None
 
 
-def judge(system: System, agents: list[int]) -> Verdict:
+def judge(system: System, agents: list[int], finer: Callable[[], System | None] = lambda: None) -> Verdict:
     """The verdict on one part.
 
-    Trip counts are first taken to be free in every tile, which covers more than can happen; a problem that needs one
-    unknown to have two values is looked for again with one value for all tiles. Where tasks skip what others consume in
-    their tiles, and one number decides all loops, its small values are taken one by one: with few trips, many tiles are
-    under way at once, and free counts would have to be combined in all ways.
+    Outcomes of conditions are first taken to be free even where they can be computed: if that finds nothing, there is
+    nothing. Trip counts are first taken to be free in every tile, which covers more than can happen; a problem that
+    needs one unknown to have two values is looked for again with one value for all tiles. Where tasks skip what others
+    consume in their tiles, and one number decides all loops, its small values are taken one by one: with few trips,
+    many tiles are under way at once, and free counts would have to be combined in all ways. Where that is not enough,
+    loops to a quotient count to what it is a quotient of: `finer` gives the machine that does.
     """
     verdict = _by_value(system, agents)
     if verdict is not None:
         return verdict
+    verdict = _chosen(system, agents)
+    begun = verdict.states
+    if not verdict.closed:
+        verdict, literal = _computed(system, agents)
+        other = None if _settled(system, verdict) else finer()
+        more = None if other is None else _finer_verdict(other, agents)
+        if more is not None:
+            begun, verdict = begun + verdict.states, more
+        elif literal is not None and not _settled(system, verdict):
+            verdict = _small(system, agents, verdict, literal)
+        verdict.states += begun
+    return verdict
+
+
+def _settled(system: System, verdict: Verdict) -> bool:
+    """Whether nothing is left to be looked for: all was covered, or what was found can be."""
+    return verdict.closed if verdict.problem is None else _possible(system, verdict)
+
+
+def _chosen(system: System, agents: list[int]) -> Verdict:
+    """The verdict where outcomes are chosen that could be computed. What is found so may be nothing."""
+    verdict = Verdict(None, None, 0, 0, closed=False)
+    for chosen in choosable(system, agents):
+        found = explore(with_chosen(system, chosen), agents, {}, SOON)
+        verdict.states += found.states
+        if found.closed and found.problem is None and not found.remarks:
+            return replace(found, states=verdict.states)
+    return verdict
+
+
+def _finer_verdict(system: System, agents: list[int]) -> Verdict | None:
+    """The verdict on the finer machine, if it is one."""
+    verdict = _chosen(system, agents)
+    if not verdict.closed:
+        states = verdict.states
+        verdict = explore(system, agents, {}, MAX_STATES // 10)
+        verdict.states += states
+    verdict.system = system
+    return verdict if _settled(system, verdict) else None
+
+
+def _computed(system: System, agents: list[int]) -> tuple[Verdict, dict[int, int] | None]:
+    """The verdict where no outcome is chosen that can be computed, which may be none; then with the values of literal
+    bounds that small numbers are to be tried with, if it is of use to try them."""
     fixed: dict[int, int] = {}
     numbers = {i: u.number for i, u in enumerate(system.symbols.unknowns) if u.number is not None}
     if numbers and literals(system, agents) > LONG and max(numbers.values()) <= LONGEST:
@@ -106,19 +155,28 @@ def judge(system: System, agents: list[int]) -> Verdict:
     if numbers and not fixed and not (verdict.closed and verdict.problem is None):
         fixed = numbers if max(numbers.values()) <= LONGEST else _shortened(system, agents, numbers)
         if not fixed:
-            return replace(verdict, problem=None, closed=False, cut=True)
+            return replace(verdict, problem=None, closed=False, cut=True), None
         verdict = explore(system, agents, fixed)
         if fixed != numbers and verdict.problem is None:
-            return replace(verdict, closed=False, cut=True)
-    if verdict.problem is None and not verdict.cut:
-        return verdict
-    if verdict.problem is not None and _possible(system, verdict):
-        return verdict
-    if verdict.state is not None and any(d.kind == "condition" for d, _ in decisions(verdict.state)):
-        other = _with_outcomes_that_can_be(system, agents, fixed)
+            return replace(verdict, closed=False, cut=True), None
+    return verdict, None if verdict.problem is None and not verdict.cut else fixed
+
+
+def _small(system: System, agents: list[int], before: Verdict, literal: dict[int, int]) -> Verdict:
+    """The verdict on small numbers, where nothing else says anything."""
+    if before.state is not None and any(d.kind == "condition" for d, _ in decisions(before.state)):
+        other = _with_outcomes_that_can_be(system, agents, literal)
         if other.problem is not None and _possible(system, other):
             return other
-    return _sweep(system, agents, verdict, fixed)
+    return replace(_sweep(system, agents, before, literal), doubt=_doubt(before))
+
+
+def _doubt(verdict: Verdict) -> frozenset[int]:
+    """The unknowns that a proof did not end for: if there is a problem that cannot be, those that led to it."""
+    if verdict.problem is None or verdict.state is None:
+        return verdict.doubt
+    chosen = [*(d for d, _ in decisions(verdict.state)), *verdict.state.open]
+    return frozenset(d.what for d in chosen if d.kind == "value")
 
 
 def _shortened(system: System, agents: list[int], numbers: dict[int, int]) -> dict[int, int]:
@@ -182,7 +240,7 @@ def _consistent(system: System, verdict: Verdict) -> bool:
             values.setdefault((decision.what, decision.cta), set()).add(value)
             if decision.what not in queues:
                 tiles.add(decision.tile)
-    for decision, low in verdict.state.low.items():
+    for decision, low in verdict.state.open.items():
         known = values.get((decision.what, decision.cta))
         if known and low > min(known):
             return False
@@ -211,7 +269,7 @@ def _ranges(system: System, st: State, fixed: Mapping[int, int]) -> tuple[Ranges
     places: dict[tuple[int, int], Ranges] = {}
     always: Ranges = {u: (n, n) for u, n in fixed.items()}
     exact = [(d, n, False) for d, n in decisions(st) if d.kind == "value"]
-    for d, n, still_open in (*exact, *((d, n, True) for d, n in st.low.items())):
+    for d, n, still_open in (*exact, *((d, n, True) for d, n in st.open.items())):
         u = system.symbols.unknowns[d.what]
         last = next((v - 1 for v in turns.get(d.what, ()) if v > n), None) if d.what in turns else n
         least = n if u.low is not None or n > Questions(system, {}).floor(d.what) else -(2**31)

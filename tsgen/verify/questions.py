@@ -30,6 +30,8 @@ class Questions:
 
     def bounds(self, st: State, form: Linear, tile: int, cta: int) -> tuple[int, int | None, Decision | None]:
         """Least value (of a form that rises with its unknowns), value if decided, and the decision that is missing."""
+        if form.others:
+            return self._of_several(st, form, tile, cta)
         value = form.const
         missing = None
         for index, coefficient in form.terms:
@@ -49,6 +51,20 @@ class Questions:
                 value += coefficient * exact
         return value, (value if missing is None else None), missing
 
+    def _of_several(self, st: State, form: Linear, tile: int, cta: int) -> tuple[int, int | None, Decision | None]:
+        """The same of the greatest or least of several numbers. While any is open, the least of those counts: a loop
+        asks for each of them in time, so that none is left far behind."""
+        found = [self.bounds(st, part, tile, cta) for part in form.parts]
+        closed = [value for _, value, _ in found if value is not None]
+        still_open = [(least, missing) for least, value, missing in found if value is None]
+        if not still_open:
+            value = min(closed) if form.least else max(closed)
+            return value, value, None
+        low, missing = min(still_open, key=lambda n: n[0])
+        if form.least and closed and min(closed) <= low:
+            return min(closed), min(closed), None
+        return low, None, missing
+
     def least(self, index: int) -> int:
         u = self.system.symbols.unknowns[index]
         return u.low if u.low is not None else self.floor(index)
@@ -60,9 +76,10 @@ class Questions:
         for agent in self.system.agents:
             for ins in agent.code:
                 if ins[0] == LOOP:
-                    for u, c in ins[1].terms:
-                        if u == index:
-                            least = min(least, -ins[1].const // c)
+                    for part in ins[1].parts:
+                        for u, c in part.terms:
+                            if u == index:
+                                least = min(least, -part.const // c)
         return least
 
     def following(self, index: int, low: int) -> int | None:
@@ -175,7 +192,7 @@ def turning_values(system: System) -> dict[int, tuple[int, ...]]:
     for agent in system.agents:
         for ins in agent.code:
             if ins[0] in (LOOP, SKIP):
-                counted.update(u for u, _ in ins[1 if ins[0] == LOOP else 2].terms)
+                counted.update(ins[1 if ins[0] == LOOP else 2].unknowns)
     forms = [t for c in system.conditions if c.test is not None for t in comparisons(c.test)]
     for t in forms:
         assert t.form is not None

@@ -434,10 +434,11 @@ class Runner(Questions):
     # ---- the rest ----------------------------------------------------------------------------------------------
 
     def _skip(self, a: int, ins: Instruction) -> int:
-        """Moves the consumer position on, by numbers where they are decided and by promises where they are not."""
+        """Moves the consumer position on, by numbers where they are decided and by promises where they are not. Several
+        times a number of the launch are the numbers of as many tiles."""
         _, slots, form, offset, _ = ins
         st = self.st
-        tile = max(0, st.tile[a] + offset)
+        tile = st.tile[a] + offset
         for slot in slots:
             st.answers &= ~(1 << slot)
             st.position[slot] += form.const
@@ -445,9 +446,12 @@ class Runner(Questions):
                 fixed = self.fixed.get(index)
                 if fixed is not None:
                     st.position[slot] += coefficient * fixed
-                else:
-                    key = self.unknown(index, tile, self.system.agents[a].cta)
-                    st.debts[a] = (*st.debts[a], (slot, coefficient, key))
+                    continue
+                times = self.system.passed(index, coefficient)
+                for i in range(times):
+                    passed = max(0, tile + (i if offset >= 0 else -i))
+                    key = self.unknown(index, passed, self.system.agents[a].cta)
+                    st.debts[a] = (*st.debts[a], (slot, coefficient // times, key))
         return NEXT
 
     def _owes(self, a: int, ins: Instruction) -> bool:

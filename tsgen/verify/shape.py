@@ -7,6 +7,7 @@ futures, so a loop that comes back to a known state needs no further trips.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tsgen.verify.machine import ACCESS, FIRST, LAST, Agent, System, Test
@@ -61,9 +62,12 @@ class Shapes:
         for a in self.agents:
             if st.debts[a]:
                 self.runner.pay(st, a)
-        for table in (st.low, st.exact):
-            for key in [k for k in table if not self._wanted(st, k)]:
-                del table[key]
+        for key in [k for k in st.low if not self._wanted(st, k)]:
+            low = st.low.pop(key)
+            if low > self.runner.least(key.what):
+                st.left[key] = low
+        for key in [k for k in st.exact if not self._wanted(st, k)]:
+            del st.exact[key]
         if self.enough is not None:
             self.part(st, self.enough + 2 * self._turns)
         for key in [k for k in st.decided if not self._open(st, k)]:
@@ -126,7 +130,7 @@ class Shapes:
             if (
                 tile < key.tile
                 or (tile == key.tile and st.pc[a] <= last)
-                or (agent.looks_back and tile == key.tile + 1)
+                or key.tile < tile <= key.tile + agent.looks_back
             ):
                 return True
             if any(k == key for _, _, k in st.debts[a]):
@@ -200,6 +204,7 @@ class Shapes:
             self._least(st, agent, a, ins[1]) - n * ins[2],
             n if n < agent.settle else agent.settle + (n - agent.settle) % agent.period,
         ]
+        found += self._several(st, agent, a, ins[1], n * ins[2])
         for kind, period, start in agent.guards:
             if kind == FIRST:
                 found.append(min(n, 1))
@@ -210,6 +215,13 @@ class Shapes:
             if test is not None:
                 found += self._compared(st, agent, a, test)
         return tuple(found)
+
+    def _several(self, st: State, agent: Agent, a: int, form: Linear, begun: int) -> Iterator[int]:
+        """What is left to each of the numbers that a loop runs to the greatest or least of."""
+        for part in form.parts if form.others else ():
+            left, exact, _ = self.runner.bounds(st, part, st.tile[a], agent.cta)
+            yield left - begun if exact is None or form.least else max(left - begun, 0)
+            yield int(exact is None)
 
     def _compared(self, st: State, agent: Agent, a: int, test: Test) -> list[int]:
         """What a test compares with zero. A number that the loop carries away from zero will not come back."""

@@ -87,8 +87,8 @@ class State:
 
     __slots__ = (
         "answered", "answers", "cells", "cost", "count", "current", "debts", "decided", "done", "engines", "exact",
-        "iteration", "known", "last", "late", "low", "merges", "path", "pc", "position", "previous", "skipped", "tile",
-        "tokens", "transfer", "twin", "unanswered", "unread", "value", "waits", "written",
+        "iteration", "known", "last", "late", "left", "low", "merges", "path", "pc", "position", "previous", "skipped",
+        "tile", "tokens", "transfer", "twin", "unanswered", "unread", "value", "waits", "written",
     )  # fmt: skip
 
     def __init__(self, system: System) -> None:
@@ -118,12 +118,18 @@ class State:
         self.written: list[Written] = [NOT_WRITTEN] * system.cells
         self.tokens = 2
         self.low: dict[Decision, int] = {}  # least value of an unknown that is not decided yet
+        self.left: dict[Decision, int] = {}  # of those that nobody asks for any more, if it was chosen
         self.exact: dict[Decision, int] = {}
         self.decided: dict[Decision, bool] = {}
         self.late: dict[tuple[int, int, int], int] = {}  # agent, unknown, tile: its value is another one, see Shapes
         self.cost = 0  # how often the environment chose to go on
         self.path: Path = None
         self.merges: frozenset[Any] = frozenset()  # shapes of states on the way here that were merged with others
+
+    @property
+    def open(self) -> dict[Decision, int]:
+        """The least values of all unknowns that were never decided."""
+        return {**self.left, **self.low}
 
     def copy(self) -> State:
         new = State.__new__(State)
@@ -152,6 +158,7 @@ class State:
         new.written = self.written[:]
         new.tokens = self.tokens
         new.low = self.low.copy()
+        new.left = self.left.copy()
         new.exact = self.exact.copy()
         new.decided = self.decided.copy()
         new.late = self.late.copy()

@@ -112,7 +112,7 @@ class Story:
                 where = f" at {c.variable} = {decision.iteration}" if c.per_iteration else ""
                 where += f" of tile {decision.tile}" if c.per_tile and tiles != 1 and queues else ""
                 parts.append(f"`{c.key}` {'true' if value else 'false'}{where}")
-        for decision, low in self.state.low.items():  # still open: the least value for which it gets here
+        for decision, low in self.state.open.items():  # still open: the least value for which it gets here
             if decision.what in queues:
                 tiles = low
             else:
@@ -280,7 +280,7 @@ class Story:
     def zero(self) -> str | None:
         """A bound of the launch that is zero in what is told, though `launch.assume` could say that it is not."""
         values = {**self.fixed, **{d.what: v for d, v in self.decisions if d.kind == "value"}}
-        values.update({d.what: low for d, low in self.state.low.items()})
+        values.update({d.what: low for d, low in self.state.open.items()})
         queues = set(self.system.tile_unknowns.values())
         for index, value in values.items():
             unknown = self.system.symbols.unknowns[index]
@@ -472,7 +472,7 @@ class Story:
                 st.decided[decision] = bool(chosen[decision])
             elif chosen.get(decision) == st.low[decision]:
                 st.exact[decision] = st.low.pop(decision)
-            elif decision not in chosen and st.low[decision] >= self.state.low.get(decision, 0):
+            elif decision not in chosen and st.low[decision] >= self.state.open.get(decision, 0):
                 return runner.log
             else:
                 st.low[decision] += 1

@@ -32,10 +32,22 @@ _SIGNS = {">": Interval(1), ">=": Interval(0), "<": Interval(None, -1), "<=": In
 
 
 class Linear(NamedTuple):
-    """`const + sum(coefficient * unknown)`; unknowns are indices into `Symbols.unknowns`."""
+    """`const + sum(coefficient * unknown)`; unknowns are indices into `Symbols.unknowns`. With `others`, the greatest
+    of this number and those; with `least`, the least."""
 
     const: int
     terms: tuple[tuple[int, int], ...] = ()  # (unknown, coefficient)
+    others: tuple[Linear, ...] = ()
+    least: bool = False
+
+    @property
+    def parts(self) -> tuple[Linear, ...]:
+        """The numbers that it is the greatest or the least of; of a plain one only itself."""
+        return (self._replace(others=(), least=False), *self.others)
+
+    @property
+    def unknowns(self) -> tuple[int, ...]:
+        return tuple(u for part in self.parts for u, _ in part.terms)
 
 
 @dataclass
@@ -57,6 +69,7 @@ class Symbols:
     kernel: Kernel
     unknowns: list[Unknown] = field(default_factory=list)
     said: dict[str, Expr] = field(default_factory=dict)  # what values are called that only `verify` has names for
+    apart: bool = False  # a bound that is the greatest or least of several numbers is not an unknown of its own
     _polys: dict[tuple[Expr, tuple[tuple[str, Scalar], ...]], Poly] = field(default_factory=dict)
     _lets: dict[str, Expr] = field(default_factory=dict)
     _dims: dict[str, Expr] = field(default_factory=dict)  # those that are known in terms of others
@@ -70,6 +83,7 @@ class Symbols:
     _strided: list[tuple[Poly, Fraction | None]] = field(default_factory=list)  # what was announced, with its step
     _alike: Alike = field(init=False)
     _basis: list[tuple[Monomial, Poly, dict[int, Fraction]]] = field(default_factory=list)  # of all other forms
+    _finer: dict[str, Interval] = field(default_factory=dict)  # bounds that a loop of another step counts to
 
     def __post_init__(self) -> None:
         self._known = intervals(self.kernel)
@@ -125,7 +139,7 @@ class Symbols:
 
     def trips(self, e: Expr, step: Expr | None, env: Env) -> Poly:
         """The number of trips of a loop, or what has it as its positive part."""
-        if step is None:
+        if step is None or self._is_finer(e):
             return self.poly(e, env)
         p = counted(self.poly(e if self.strides(e, step, env) else Call("ceil_div", (e, step)), env))
         least = limited(p)
@@ -144,8 +158,8 @@ class Symbols:
         """Whether a loop counts to its bound by its step, and not to the number of trips: something else looks at what
         the bound is made of."""
         value = self.poly(step, env).value
-        if value is None:
-            return False
+        if value is None or self._is_finer(e):
+            return value is not None
         unit = parts_of(self.poly(e, env))[0]
         trips = parts_of(self.poly(Call("ceil_div", (e, step)), env))[0]
         return value == 1 or any(
@@ -158,6 +172,39 @@ class Symbols:
         value = Fraction(0) if step is None else self.poly(step, env).value
         self._strided.append((self.poly(e, env), value))
 
+    def _is_finer(self, e: Expr) -> bool:
+        return isinstance(e, Name) and e.id in self._finer
+
+    def finer(self, e: Expr, env: Env) -> tuple[Expr, int] | None:
+        """A bound and a step that give as many trips as `e`, a rounded quotient of what something else that was
+        announced looks at: `ceil_div(N, 4)` is N by steps of 4. None if there is nothing of the kind."""
+        p = self.poly(e, env)
+        found = quotient(p)
+        if found is None:
+            return None
+        y, d = found
+        for q in (q for q, _ in self._strided if q != p):  # (x // c + s) // (d / c) is (x + c*s) // d
+            inner = quotient(q)
+            if inner is not None and inner[1] < d and d % inner[1] == 0:
+                x, c = inner
+                s = (y - x).value
+                if s is not None and s.denominator == 1 and s % c == 0:
+                    y, d = q + Poly.constant(s / c), d // c
+                    break
+        else:
+            whole, made = parts_of(p)[0], _monomials(parts_of(y)[0])
+            if not any(u != whole and _monomials(u) & made for u in (parts_of(q)[0] for q, _ in self._strided)):
+                return None
+        return self._named(y - Poly.constant(d - 1), d, interval(e, self._known, env)), d
+
+    def _named(self, bound: Poly, step: int, trips: Interval) -> Expr:
+        """A name for a bound that a loop counts to by a step."""
+        name = Name(f"={len(self._finer)}")
+        low = None if trips.low is None else step * (trips.low - 1) + 1
+        self._finer[name.id] = Interval(low, None if trips.high is None else step * trips.high)
+        self._polys[name, ()] = bound
+        return name
+
     def add(
         self, e: Expr, env: Env, written: Expr | None = None, step: Expr | None = None, side: Expr | None = None
     ) -> None:
@@ -165,6 +212,9 @@ class Symbols:
         is the part that names it."""
         p = self.trips(e, step, env)
         unit, factor, _ = parts_of(p)
+        for part in _extremes(p)[1] if self.apart and step is not None else ():
+            if parts_of(part)[0].terms:
+                self._units.setdefault(parts_of(part)[0], _poly_text(part))
         if unit.terms:
             label = self._label(e, env, unit, side if written is None else written, step)
             self._units.setdefault(unit, label)
@@ -175,6 +225,8 @@ class Symbols:
             self._long.append(int(value))
 
     def _label(self, e: Expr, env: Env, unit: Poly, name: Expr | None, step: Expr | None) -> str:
+        if self._is_finer(e):
+            return _poly_text(unit)
         if name is None:
             return self._text(e)
         if step is not None and not self.strides(e, step, env):
@@ -185,6 +237,8 @@ class Symbols:
         return text(substitute(e, self.said))
 
     def _interval(self, e: Expr, step: Expr | None, env: Env) -> Interval:
+        if isinstance(e, Name) and e.id in self._finer:
+            return self._finer[e.id]
         e = marked(e, self.kernel, self._floats)
         if step is None or self.strides(e, step, env):
             return interval(e, self._known, env)
@@ -284,6 +338,8 @@ class Symbols:
         for all those holds for it."""
         p = self.trips(e, step, env)
         form = self._form(p)
+        if self.apart and step is not None and (several := self._extreme(p)) is not None:
+            return several
         if form is not None and not form.terms and form.const > LONG:
             least = self._least_of_its_group(form.const)
             unit = Poly.atom(f"={least}")
@@ -307,6 +363,18 @@ class Symbols:
         index = self._declare(Poly.atom("bound", p), label)
         self.unknowns[index].low = SHORT if low is not None and low > LONG else low
         return Linear(0, ((index, 1),))
+
+    def _extreme(self, p: Poly) -> Linear | None:
+        """A greatest or least number as several."""
+        head, parts = _extremes(p)
+        found = [self._form(part) for part in parts]
+        forms = [f for f in found if f is not None and self._rises(f) and self._has_least(f) and not _is_far(f)]
+        if not forms or len(forms) < len(found):
+            return None
+        return Linear(*forms[0][:2], tuple(forms[1:]), head == "min")
+
+    def _has_least(self, form: Linear) -> bool:
+        return all(self.unknowns[u].low is not None for u, _ in form.terms)
 
     def _least_of_its_group(self, number: int) -> int:
         """Large numbers that differ by little are one unknown, and keep their differences."""
@@ -355,6 +423,31 @@ def parts_of(p: Poly) -> tuple[Poly, Fraction, Fraction]:
     factor = Fraction(gcd(*(int(c * denominator) for _, c in terms)), denominator)
     factor = -factor if terms[0][1] < 0 else factor
     return Poly(tuple((m, c / factor) for m, c in terms)), factor, const
+
+
+def _extremes(p: Poly) -> tuple[str, list[Poly]]:
+    """The numbers that a form is the greatest or the least of; none if it is neither."""
+    for monomial, c in p.terms:
+        if c == 1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].head in ("min", "max"):
+            head, rest = monomial[0][0].head, p - Poly(((monomial, c),))
+            parts = [a + rest for a in monomial[0][0].args if isinstance(a, Poly)]
+            inner = [_extremes(part) for part in parts]
+            return head, [
+                x for part, (h, more) in zip(parts, inner, strict=True) for x in (more if h == head else [part])
+            ]
+    return "", []
+
+
+def quotient(p: Poly) -> tuple[Poly, int] | None:
+    """y and d of a form that is `y // d` with a number d."""
+    for monomial, c in p.terms:
+        if c == 1 and len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0].head == "//":
+            numerator, divisor = monomial[0][0].args
+            d = divisor.value if isinstance(divisor, Poly) else None
+            if isinstance(numerator, Poly) and d is not None and d > 1 and d.denominator == 1 and p.integral:
+                rest = Poly(tuple(t for t in p.terms if t[0] != monomial))
+                return numerator + rest * Poly.constant(d), int(d)
+    return None
 
 
 def _monomials(p: Poly) -> frozenset[Monomial]:

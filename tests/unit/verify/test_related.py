@@ -83,8 +83,10 @@ def test_a_counterexample_has_numbers_that_can_be_at_once(tmp_path: Path) -> Non
 
 def test_equal_numbers_without_a_common_form_are_neither_wrong_nor_proven(tmp_path: Path) -> None:
     report = of(tmp_path, "end: n", 'end: "n + n*(n - 1) % 2"', N)
-    assert [d.code for d in report.diagnostics] == ["TS407"]
-    assert not report.proof.complete
+    (d,) = report.diagnostics
+    assert d.code == "TS407" and not report.proof.complete
+    assert "how `n` and `n + n*(n - 1)%2` are related" in d.message
+    assert d.help is not None and d.help.startswith("write one `let`")
 
 
 PAIRS = """tsgen: 1
