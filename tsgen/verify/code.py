@@ -114,6 +114,7 @@ class Coder:
         self.pending: list[Pending] = []
         self.values = Values(builder.kernel, builder.uses, self.system.symbols)
         self.outcomes: Mapping[int, Outcome] = {}  # of the agent's conditions, by the identity of their nodes
+        self.programs: dict[tuple[str, int, int], tuple[tuple[Node, ...], Mapping[int, Outcome]]] = {}
         self.places: dict[Hashable, Place] = {}
         self.head = -1  # of the loop that is being written
         self.variable = "iteration"
@@ -123,11 +124,8 @@ class Coder:
             self.index, self.agent = index, agent
             self.pipes = Pipes(self.b, index, agent, self._ref)
             self.works = Works(self.b, index, agent, self.pipes, self._ref)
-            program = self.b.uses.programs[agent.task.name, agent.instance.index]
-            if agent.warps == 1:
-                program = _of_warp(program, agent.lane)
+            program, self.outcomes = self._program(agent)
             self.works.prepare(program)
-            self.outcomes = outcomes(self.values, agent.task, agent.instance, program)
             self._block(program, Context())
             agent.code.append((END,))
         symbols = self.system.symbols
@@ -181,6 +179,15 @@ class Coder:
                 p.bound, step = found
                 p.step, self.refined = Const(step), True
                 p.agent.code[p.pc] = (*p.agent.code[p.pc][:2], step, *p.agent.code[p.pc][3:])
+
+    def _program(self, agent: Agent) -> tuple[tuple[Node, ...], Mapping[int, Outcome]]:
+        """What an agent runs, and its conditions: the same in all CTAs, and for several warps together."""
+        key = (agent.task.name, agent.instance.index, agent.lane if agent.warps == 1 else -1)
+        if key not in self.programs:
+            program = self.b.uses.programs[key[:2]]
+            program = _of_warp(program, agent.lane) if agent.warps == 1 else program
+            self.programs[key] = program, outcomes(self.values, agent.task, agent.instance, program)
+        return self.programs[key]
 
     def _used_conditions(self) -> set[int]:
         code = [ins for agent in self.system.agents for ins in agent.code]

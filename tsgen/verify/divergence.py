@@ -10,7 +10,7 @@ from tsgen.derive.spread import BY_THREAD
 from tsgen.derive.unfold import Node, calls
 from tsgen.derive.uses import Uses
 from tsgen.diagnostics import Diagnostic, Finding, Related, check
-from tsgen.model.expr import names
+from tsgen.model.expr import Ref, names, walk
 from tsgen.model.kernel import Kernel
 from tsgen.model.ops import OPS
 from tsgen.model.steps import CallStep, When
@@ -48,6 +48,8 @@ def conditions_diverge(kernel: Kernel, derived: Derived, uses: Uses) -> list[Dia
     found: dict[tuple[object, str], Diagnostic] = {}
     for task, instance in kernel.instances():
         program = uses.programs[task.name, instance.index]
+        if not _may_diverge(kernel, program):
+            continue
         here = outcomes(values, task, instance, program)
         for when, node, outcome in _conditions(program, here):
             together = next((c for c in calls(node.body) if _together(kernel, c)), None)
@@ -57,6 +59,19 @@ def conditions_diverge(kernel: Kernel, derived: Derived, uses: Uses) -> list[Dia
             assert isinstance(step, CallStep)
             found.setdefault((step.span, step.text), divergent(step.text, "condition", step.span, when.condition.span))
     return list(found.values())
+
+
+def _may_diverge(kernel: Kernel, program: tuple[Node, ...]) -> bool:
+    """Whether a condition around a step of all threads is made of a token or a register."""
+    made = {r for n in calls(program) if isinstance(n.step, CallStep) for r in n.step.results}
+    ready = list(program)
+    for node in ready:
+        ready += node.body
+        if isinstance(node.step, When) and any(_together(kernel, c) for c in calls(node.body)):
+            e = node.step.condition.expr
+            if names(e) & made or any(isinstance(x, Ref) and x.resource is not None for x in walk(e)):
+                return True
+    return False
 
 
 def _conditions(nodes: tuple[Node, ...], outcomes: Mapping[int, Outcome]) -> Iterator[tuple[When, Node, Outcome]]:

@@ -21,7 +21,7 @@ from tsgen.model.inexact import MARK
 from tsgen.model.kernel import Kernel, Task, TaskInstance, Work
 from tsgen.model.poly import Poly
 from tsgen.model.steps import CallStep, DomainLoop, Guard, TileLoop, When
-from tsgen.verify.mentions import of_work
+from tsgen.verify.mentions import of_step, of_work
 from tsgen.verify.outcomes import form_of, polys_of, without_quotients
 from tsgen.verify.symbols import names_of
 from tsgen.verify.values import VAR, Made, Outcome, Values
@@ -33,7 +33,10 @@ _ZERO, _ONE = Poly.constant(0), Poly.constant(1)
 
 def outcomes(values: Values, task: Task, instance: TaskInstance, program: tuple[Node, ...]) -> Mapping[int, Outcome]:
     """The conditions of a schedule, by the identity of the block's node."""
+    if not any(isinstance(n.step, When) or (isinstance(n.step, TileLoop) and n.step.skip_if) for n in _nodes(program)):
+        return {}
     walker = _Walk(values, task, instance, program)
+    walker.plain = not _asks_for_values(values, program)
     walker.block(program)
     return walker.found
 
@@ -53,6 +56,7 @@ class _Walk:
         self.inside = self.everywhere = tuple(map(self.poly, _rooms(self.kernel)))  # what is not negative
         self.skip: Poly | None = None  # the tile's `skip_if`
         self.depth = 0
+        self.plain = False  # nothing asks for what works make
         self.later: dict[Poly, Poly] = {}  # value at the head of a loop -> the same in all iterations but the first
         self.found: dict[int, Outcome] = {}
         self.integers = _integers(self.kernel, program)
@@ -158,6 +162,8 @@ class _Walk:
         for node in nodes:
             self.site, self.env = self.sites[id(node)], node.env
             match node.step:
+                case CallStep() if self.plain:
+                    pass
                 case CallStep(kind="work"):
                     self.work(node)
                 case CallStep():
@@ -439,6 +445,25 @@ def loop_values(loop: DomainLoop, env: Env) -> tuple[int, int]:
     if not isinstance(step, int) or step <= 0:
         return 0, 1
     return (start, step) if isinstance(start, int) else (0, step)
+
+
+def _asks_for_values(values: Values, program: tuple[Node, ...]) -> bool:
+    """Whether conditions or bounds are made of tokens, registers or stages, or of what the kernel itself writes."""
+    steps = [n.step for n in _nodes(program)]
+    made = {r for s in steps if isinstance(s, CallStep) for r in s.results}
+    ready = [e for s in steps if not isinstance(s, CallStep) for e in of_step(s)]
+    seen: set[str] = set()
+    for e in ready:
+        for part in walk(e):
+            if isinstance(part, Ref) and (part.resource is not None or ("", part.name) in values.changing):
+                return True
+            if isinstance(part, Name) and (part.id in made or ("", part.id) in values.changing):
+                return True
+            let = values.symbols.lets.get(part.id) if isinstance(part, Name) and part.id not in seen else None
+            if let is not None and isinstance(part, Name):
+                seen.add(part.id)
+                ready.append(let)
+    return False
 
 
 def _nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:
