@@ -14,6 +14,8 @@ from tsgen.model.steps import CallStep, DomainLoop
 
 LINEAR = "linear"
 OWN = "warp registers"  # spread of registers: no other warp has them
+ACCUMULATOR = "warp registers of an accumulator"
+REGISTERS = (OWN, ACCUMULATOR)
 ANYWHERE = " anywhere at "  # in that of one step's windows whose places are not known: its next call has another
 APART = " in steps of "  # in the spread of windows that are equal or apart
 BY_THREAD = frozenset({"thread", "lane", "warp"})
@@ -93,9 +95,11 @@ def _expressions(value: ArgValue) -> list[Expr]:
 def same_threads(spread: str | None, other: str | None, box: int, other_box: int, *, later: bool = False) -> bool:
     """Whether two accesses touch what they have in common in the same threads, by their spreads and windows. `later`:
     they are not one call of two warps, but two calls."""
+    if spread in REGISTERS:
+        return other in REGISTERS
     if spread is None or spread != other or (later and ANYWHERE in spread):
         return False
-    return box == other_box or APART in spread or spread == OWN
+    return box == other_box or APART in spread
 
 
 # ---- windows in the order of their elements -------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from tsgen.derive.spread import OWN
+from tsgen.derive.spread import REGISTERS
 from tsgen.verify.leaving import untold
 from tsgen.verify.machine import System
 from tsgen.verify.shape import Shapes
@@ -73,7 +73,7 @@ class Knowledge:
         own = known[r.agent]
         if (r.engine and not own & r.token) or untold(self.system, st, c, r):
             return r
-        if self.system.agents[r.agent].twin and not own & (r.token << 1) and r.spread != OWN:
+        if self.system.agents[r.agent].twin and not own & (r.token << 1) and r.spread not in REGISTERS:
             return r
         users = self.system.cell_users[c] if r.write else self.system.cell_writers[c]
         return None if all(known[a] & r.token for a in users if a != r.agent) else r

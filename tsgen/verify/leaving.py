@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tsgen.derive.spread import OWN, engine_of, role_only
+from tsgen.derive.spread import REGISTERS, engine_of, role_only
 from tsgen.model.kernel import Kernel, Task, Work
 from tsgen.model.steps import calls
 from tsgen.verify.machine import ARRIVE, CARRY_UMMA, TCGEN05, TMEM_LD, TMEM_ST, WAIT, System
@@ -23,7 +23,7 @@ def in_flight(system: System, agents: list[int], st: State) -> Problem | None:
     """An access by a tensor core, or to tensor memory, that may still be under way when its memory goes."""
     for cell, records in enumerate(st.cells):
         for r in records:
-            if r.engine not in _ENGINES or r.spread == OWN or r.agent not in agents:
+            if r.engine not in _ENGINES or r.spread in REGISTERS or r.agent not in agents:
                 continue
             freed = cell in system.freed
             last = system.freeing[r.agent] if freed else range(len(system.agents))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -12,6 +13,7 @@ from tsgen.model.expr import walk as parts
 from tsgen.model.kernel import CopyArg, Kernel, Task, Work
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Step, TileLoop, When, walk
 
+_DIFFERS = re.compile(r"thread_idx|lane_idx|warp_idx|elect_one|clock\w*|globaltimer\w*|atomic\w*")
 _OPERATORS: dict[type[ast.operator], str] = {ast.FloorDiv: "//", ast.Mult: "*", ast.Add: "+", ast.Sub: "-"}
 
 
@@ -91,6 +93,8 @@ def _of_body(node: ast.AST) -> Iterator[Expr]:
         yield quotient
     elif isinstance(node, ast.Name):
         yield Name(node.id)
+    elif isinstance(node, ast.Attribute) and _DIFFERS.fullmatch(node.attr):
+        yield Name("thread")  # what the DSL says of the thread, or what is another value for each that asks
     else:
         for child in ast.iter_child_nodes(node):
             yield from _of_body(child)

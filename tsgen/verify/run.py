@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tsgen.derive.spread import OWN
+from tsgen.derive.spread import REGISTERS
 from tsgen.verify import passing
 from tsgen.verify.machine import (
     ACCESS,
@@ -490,7 +490,7 @@ class Runner(Questions):
         if flying:
             for mask in (*st.current, *st.last, *st.known):
                 flying &= ~mask  # a commit made by cp.async took it along: whoever waits for the stage waits for it
-        for r in (r for records in st.cells for r in records if flying and r.agent == a and r.spread != OWN):
+        for r in (r for records in st.cells for r in records if flying and r.agent == a and r.spread not in REGISTERS):
             if r.token & flying:
                 self._fail("unread", a, r.ref, data=(r.engine,))
         if st.unread:

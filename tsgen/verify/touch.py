@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from tsgen.derive.spread import same_threads
-from tsgen.verify.machine import CP_ASYNC, CP_OPEN, SYNC, TCGEN05, TENSOR, TX, WGMMA, Instruction, System
+from tsgen.derive.spread import ACCUMULATOR, REGISTERS, same_threads
+from tsgen.verify.machine import CP_ASYNC, CP_OPEN, SYNC, TCGEN05, TENSOR, TX, Instruction, System
 from tsgen.verify.state import Moment, Problem, Record, State
 from tsgen.verify.written import overwrite, unwritten
 from tsgen.verify.written import write as note_write
-
-IN_ORDER = (WGMMA, TCGEN05)  # engines that do what one agent gives them in order
 
 
 def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[str, Problem]) -> Problem | None:
@@ -48,13 +46,16 @@ def access(system: System, st: State, a: int, ins: Instruction, remarks: dict[st
         for r in cells[cell]:
             before, by, wrote, other_box, other_engine, other_spread, _, _ = r
             if by == a:
-                ordered = other_engine == SYNC or known & before or (engine == other_engine and engine in IN_ORDER)
+                in_order = engine == other_engine and (
+                    engine == TCGEN05 or (spread == other_spread == ACCUMULATOR and box == other_box)
+                )
+                ordered = other_engine == SYNC or known & before or in_order
                 if twin and ordered and (write or wrote) and not known & before << 1:
                     ordered = same_threads(spread, other_spread, box, other_box, later=True)
             else:
                 ordered = known & before
             if ordered:
-                same_spread = spread == other_spread
+                same_spread = spread == other_spread or (spread in REGISTERS and other_spread in REGISTERS)
                 if write:
                     if (same_spread or spread is None) and (box == other_box or covers(box, other_box)):
                         continue
@@ -130,7 +131,7 @@ def _aliased(
                 continue
             lanes = spread == r.spread == "lanes"
             if r.agent == a:
-                ordered = known & r.token or r.engine == SYNC or (engine == r.engine and engine in IN_ORDER)
+                ordered = known & r.token or r.engine == SYNC or engine == r.engine == TCGEN05
                 if twin and ordered and not known & r.token << 1:
                     ordered = lanes
             else:

@@ -14,6 +14,7 @@ from tsgen.derive.filling import closes_group
 from tsgen.derive.memory import instances
 from tsgen.derive.pdl import behind_wait
 from tsgen.derive.spread import (
+    ACCUMULATOR,
     ANYWHERE,
     APART,
     OWN,
@@ -281,7 +282,9 @@ class Works:
             track = self._track(work, access, owner.fields[ref.name], node)
             boxes = tuple(map(self.system.box, track.boxes))
             needs = tuple(min(SOME, n) for n in self._needs(work, access, owner.fields[ref.name], node, track))
-            return [Item(cell, 1, -1, 0, write, boxes, track.settle, OWN, needs)]
+            accumulator = work.args.get("c")
+            adds = isinstance(accumulator, Placed) and accumulator.expr == ref and access.engine == "wgmma"
+            return [Item(cell, 1, -1, 0, write, boxes, track.settle, ACCUMULATOR if adds else OWN, needs)]
         env = work_env(self.kernel, node, work)
         instance = self._instance(work, ref, node, env)
         if owner.kind not in ("smem", "tmem") or not 0 <= instance < instances(owner):

@@ -9,8 +9,8 @@ from typing import Literal
 
 from tsgen.diagnostics import Span
 from tsgen.frozen import frozen
-from tsgen.model.algebra import canonical, substitute
-from tsgen.model.expr import Const, Expr, Name, Placed, text, walk
+from tsgen.model.algebra import NotConstant, NoValue, canonical, evaluate, substitute
+from tsgen.model.expr import Expr, Name, Placed, text, walk
 from tsgen.model.kernel import Group, Time, Work
 from tsgen.model.methods import ENGINES, GROUP_METHODS, METHODS, Method, Receiver
 from tsgen.model.ops import OPS
@@ -178,7 +178,11 @@ class Calls:
             expected = "one number by position" if method.counted else "no argument"
             raise SpecError(rules_steps.step_argument(f"`{name}` takes {expected}", span, None))
         for e in call.positional:
-            if isinstance(e, Const) and (isinstance(e.value, bool) or not isinstance(e.value, int) or e.value < 0):
+            try:
+                value = evaluate(e, self.ctx.env)
+            except (NotConstant, NoValue):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise SpecError(rules_steps.step_argument(f"`{name}` takes a count of at least 0", span))
 
     def check_work(self, call: ParsedCall, work: Work | None, span: Span) -> None:
