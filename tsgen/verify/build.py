@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 
 from tsgen.derive.arrivals import ROLES
@@ -72,14 +73,14 @@ class Builder:
             if sum(len(t.instances) for t in tasks) > 1 and any(tensor in uses.written.get(t.name, ()) for t in tasks):
                 candidates.add(tensor)
         turns = {party: _turn(program) for party, program in uses.programs.items()}
-        touched: dict[str, list[tuple[tuple[str, int], bool, TensorWindow]]] = {}
+        touched: dict[str, dict[tuple[tuple[str, int], bool, TensorWindow], None]] = {}
         for party, program in uses.programs.items() if candidates else ():
             for _, access, found in tensor_accesses(kernel, uses, program):
                 if found is not None and access.ref.name in candidates:
                     one = (party, access.mode == "write", TensorWindow(found, False))
-                    touched.setdefault(access.ref.name, []).append(one)
+                    touched.setdefault(access.ref.name, {}).setdefault(one)
 
-        def common(found: list[tuple[tuple[str, int], bool, TensorWindow]]) -> bool:
+        def common(found: Iterable[tuple[tuple[str, int], bool, TensorWindow]]) -> bool:
             for (p, v, x), (q, w, y) in combinations(found, 2):
                 apart = turns[p][1] == turns[q][1] and turns[p] != turns[q]  # they never work on one tile
                 if p != q and (v or w) and not apart and meet(x, y, kernel.env):

@@ -31,6 +31,7 @@ from tsgen.verify.symbols import LONG
 from tsgen.verify.unproven import proof_incomplete, undecided
 
 FINDINGS = {**progress.FINDINGS, **races.FINDINGS, **launch_order.FINDINGS, **unwritten.FINDINGS}
+AT_ONCE = 1000  # states that are looked at before anything else
 MAX_SWEEP = 600  # combinations of trip counts
 LAST_STATE = 10_000  # of a sweep
 LAST_STEP = 1_500_000  # of a sweep: some five seconds
@@ -90,18 +91,23 @@ def _finer(kernel: Kernel, derived: Derived, uses: Uses) -> System | None:
 def judge(system: System, agents: list[int], finer: Callable[[], System | None] = lambda: None) -> Verdict:
     """The verdict on one part.
 
-    Outcomes of conditions are first taken to be free even where they can be computed: if that finds nothing, there is
-    nothing. Trip counts are first taken to be free in every tile, which covers more than can happen; a problem that
-    needs one unknown to have two values is looked for again with one value for all tiles. Where tasks skip what others
-    consume in their tiles, and one number decides all loops, its small values are taken one by one: with few trips,
-    many tiles are under way at once, and free counts would have to be combined in all ways. Where that is not enough,
-    loops to a quotient count to what it is a quotient of: `finer` gives the machine that does.
+    Most are judged by one short exploration. Else outcomes of conditions are taken to be free even where they can be
+    computed: if that finds nothing, there is nothing. Trip counts are first taken to be free in each tile, which covers
+    more than can happen; a problem that needs one unknown to have two values is looked for again with one value for all
+    tiles. Where tasks skip what others consume in their tiles, and one number decides all loops, its small values are
+    taken one by one: with few trips, many tiles are under way at once, and free counts would have to be combined in all
+    ways. Where that is not enough, loops to a quotient count to what it is a quotient of: `finer` gives the machine
+    that does.
     """
     verdict = _by_value(system, agents)
     if verdict is not None:
         return verdict
-    verdict = _chosen(system, agents)
+    verdict = explore(system, agents, {}, AT_ONCE)
     begun = verdict.states
+    if verdict.closed if verdict.problem is None else not _literal(system) and _possible(system, verdict):
+        return verdict
+    verdict = _chosen(system, agents)
+    begun += verdict.states
     if not verdict.closed:
         verdict, literal = _computed(system, agents)
         other = None if _settled(system, verdict) else finer()
@@ -112,6 +118,11 @@ def judge(system: System, agents: list[int], finer: Callable[[], System | None] 
             verdict = _small(system, agents, verdict, literal)
         verdict.states += begun
     return verdict
+
+
+def _literal(system: System) -> bool:
+    """Whether an unknown stands for a number that is known: what is found for others may not be true of it."""
+    return any(u.number is not None for u in system.symbols.unknowns)
 
 
 def _settled(system: System, verdict: Verdict) -> bool:
@@ -305,7 +316,7 @@ def _with_outcomes_that_can_be(system: System, agents: list[int], fixed: dict[in
     """The exploration once more, without outcomes that contradict each other, or the values of unknowns. It finds what
     is really wrong, but is no proof: states may differ in what can still come out."""
     relations = Relations(system.symbols)
-    limit = MAX_STATES // 10
+    limit = AT_ONCE // 4  # each state takes its time
     allowed = partial(_outcomes_agree, system, fixed=fixed, relations=relations)
     verdict = explore(system, agents, fixed, limit, part=False, allowed=allowed)
     return replace(verdict, closed=False)

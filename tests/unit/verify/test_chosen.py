@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.checking import check_text
 from tsgen.diagnostics.report import FileReport
+from tsgen.verify.prove import AT_ONCE
 
 HEAD = """tsgen: 1
 kernel: chosen
@@ -81,7 +82,7 @@ CONDITIONS = [  # and the same, off by one
 @pytest.mark.parametrize(("when", "other", "end"), CONDITIONS)
 def test_a_condition_that_all_tasks_have(when: str, other: str, end: str) -> None:
     right = check(when, when, end=end)
-    assert right.diagnostics == () and right.proof.complete and right.proof.states < 60
+    assert right.diagnostics == () and right.proof.complete and right.proof.states < AT_ONCE
     assert codes(check(when, other, end=end)) in (["TS400"], ["TS404"])
     assert codes(check(other, when, end=end)) in (["TS400"], ["TS404"])
     assert codes(check(when, when, late=True, end=end)) in (["TS400"], ["TS404"], ["TS405"])
