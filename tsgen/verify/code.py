@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 from tsgen.derive.arrivals import ACQUIRE, COMMIT
 from tsgen.derive.unfold import Node, constant
-from tsgen.model.expr import Binary, Const, Expr, Name, Placed, Scalar, names, text
+from tsgen.model.expr import Binary, Const, Expr, Name, Placed, names, text
 from tsgen.model.steps import CallStep, DomainLoop, Guard, Skippable, Step, TileLoop, When, step_text
 from tsgen.verify.build import Builder
 from tsgen.verify.conditions import test_bounds, test_of
@@ -58,6 +57,7 @@ from tsgen.verify.opaque import asked
 from tsgen.verify.outcomes import without_quotients
 from tsgen.verify.passing import watched
 from tsgen.verify.pipes import Pipes
+from tsgen.verify.places import Context, Pending, Place, of_warp, said_there
 from tsgen.verify.spelled import compared, spelled
 from tsgen.verify.symbols import Env, Linear, Unknown
 from tsgen.verify.value_numbering import loop_values, outcomes
@@ -67,40 +67,6 @@ from tsgen.verify.works import Works
 _GUARDS = {"first_iter": FIRST, "last_iter": LAST, "every": EVERY}
 _ENGINES = {"wgmma": WGMMA, "bulk": BULK, "cp_async": CP_ASYNC}
 BULK_READ = -BULK  # bulk.wait_group_read: the sources are free, the destinations may still be on their way
-
-
-@dataclass
-class Context:
-    """Where in a schedule code is being written."""
-
-    loop: DomainLoop | None = None
-    tiles: TileLoop | None = None
-    tile_offset: int = 0  # what a `skip` here passes over: this tile's, or a neighbour's
-
-
-@dataclass
-class Pending:
-    """An operand that needs the symbols to be settled."""
-
-    agent: Agent
-    pc: int
-    at: int
-    bound: Expr
-    env: Env
-    words: Expr  # what the spec wrote
-    step: Expr | None = None  # of a loop
-
-
-class Place(NamedTuple):
-    """Where a condition stands. Conditions of one identity have one outcome, if it cannot be computed."""
-
-    condition: int
-    identity: Hashable
-    outcome: Outcome
-    negated: bool  # it is the contrary of what its identity says
-    env: Env
-    loop: tuple[int, int]
-    said: Hashable  # what it says, or the contrary
 
 
 class Coder:
@@ -185,7 +151,7 @@ class Coder:
         key = (agent.task.name, agent.instance.index, agent.lane if agent.warps == 1 else -1)
         if key not in self.programs:
             program = self.b.uses.programs[key[:2]]
-            program = _of_warp(program, agent.lane) if agent.warps == 1 else program
+            program = of_warp(program, agent.lane) if agent.warps == 1 else program
             self.programs[key] = program, outcomes(self.values, agent.task, agent.instance, program)
         return self.programs[key]
 
@@ -231,7 +197,7 @@ class Coder:
                 made.per_cta,
                 None,
                 variable=conditions[one.condition].variable,
-                asked=_asked(one) if one.identity == one.outcome.form else None,
+                asked=said_there(one) if one.identity == one.outcome.form else None,
             )
             for p in places:
                 moved[p.condition] = (one.condition, p.negated != one.negated)
@@ -504,14 +470,3 @@ class Coder:
         self._emit(NAMED_ARRIVE, self.b.named[key], slot, 32 * self.agent.warps, ref)
         if step.method != "arrive":
             self._emit(NAMED_WAIT, self.b.named[key], slot, ref)
-
-
-def _asked(place: Place) -> tuple[Expr, tuple[tuple[str, Scalar], ...]]:
-    """What a condition says, with the compile-time values that it needs."""
-    e = place.outcome.expr
-    return e, tuple((n, place.env[n]) for n in sorted(names(e)) if n in place.env)
-
-
-def _of_warp(nodes: tuple[Node, ...], warp: int) -> tuple[Node, ...]:
-    """A schedule as one warp of its task runs it."""
-    return tuple(n._replace(env={**n.env, "warp": warp}, body=_of_warp(n.body, warp)) for n in nodes)

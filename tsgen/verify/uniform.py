@@ -7,15 +7,15 @@ CTAs of a cluster have neighbouring coordinates along its axes: with a cluster o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from math import gcd
 
-from tsgen.model.poly import Atom, Monomial, Poly, floor_div
+from tsgen.model.poly import Atom, Monomial, Poly
+from tsgen.verify.cases import plain
 
 
 def uniform(p: Poly, clusters: Mapping[str, int]) -> bool:
     """Whether a value does not depend on the CTA's rank. `clusters`: CTAs along each clustered axis."""
-    return _is_uniform(p, clusters) or _is_uniform(_without_remainders(p), clusters)
+    return _is_uniform(p, clusters) or _is_uniform(plain(p), clusters)
 
 
 def uniformly_positive(p: Poly, clusters: Mapping[str, int]) -> bool:
@@ -26,36 +26,16 @@ def uniformly_positive(p: Poly, clusters: Mapping[str, int]) -> bool:
 def divided(p: Poly, clusters: Mapping[str, int]) -> tuple[int, bool] | None:
     """A divisor d with which `p >= 0` is `p // d >= 0` (True), or the contrary of `(-p - 1) // d >= 0` (False), and the
     quotient is the same in all CTAs of a cluster. None if there is none; both hold for every positive d."""
-    for q, plain in ((p, True), (-p - Poly.constant(1), False)):
+    for q, holds in ((p, True), (-p - Poly.constant(1), False)):
         axes = ((clusters[a], c) for m, c in q.terms if (a := _axis(m)) in clusters)
         for d in sorted({int(c) * ctas for ctas, c in axes if c > 0 and c.denominator == 1}):
             if _rank_is_cut_off(Atom("//", (q, Poly.constant(d))), clusters):
-                return d, plain
+                return d, holds
     return None
 
 
 def _is_uniform(p: Poly, clusters: Mapping[str, int]) -> bool:
     return all(_uniform(atom, clusters) for monomial, _ in p.terms for atom, _ in monomial)
-
-
-def _without_remainders(p: Poly) -> Poly:
-    """Remainders by numbers as what is left of their dividends: `m - m % 2` is `2*(m // 2)`."""
-    found = Poly.constant(0)
-    for monomial, c in p.terms:
-        found = found + _dividend(monomial) * Poly.constant(c)
-    return found
-
-
-def _dividend(monomial: Monomial) -> Poly:
-    plain = Poly(((monomial, Fraction(1)),))
-    if len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].head != "%":
-        return plain
-    dividend, divisor = monomial[0][0].args
-    d = divisor.value if isinstance(divisor, Poly) else None
-    if not isinstance(dividend, Poly) or d is None or d.denominator != 1 or d <= 0:
-        return plain
-    whole = floor_div(dividend, int(d))
-    return plain if whole is None else dividend - whole * Poly.constant(d)
 
 
 def _axis(monomial: Monomial) -> str:
