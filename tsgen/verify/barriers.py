@@ -17,9 +17,9 @@ MOST = 15  # ids 1 to 15; 0 is the CTA's own barrier
 def too_many_barriers(kernel: Kernel, derived: Derived, uses: Uses) -> Iterator[Finding]:
     """The kernel uses more named barriers than the hardware has.
 
-    A CTA has 16, id 0 is its own; tensor memory takes one more to publish its address.
+    A CTA has 16, id 0 is its own; tensor memory takes two more, to publish its address and before it is freed.
     """
-    most = MOST - any(r.kind == "tmem" for r in kernel.resources.values())
+    most = MOST - (2 if any(r.kind == "tmem" for r in kernel.resources.values()) else 0)
     if len(derived.barriers) > most:
         name, _ = list(derived.barriers)[most]
         yield Finding(
