@@ -7,15 +7,20 @@ CTAs of a cluster have neighbouring coordinates along its axes: with a cluster o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from math import gcd
 
+from tsgen.model.bounds import Interval
 from tsgen.model.poly import Atom, Monomial, Poly
-from tsgen.verify.cases import plain
+from tsgen.verify.cases import Known, is_zero, made, plain
+
+MOST_RANKS = 16
+WHOLE = "cluster "  # of an axis: no name of a spec, it ends in a blank
 
 
 def uniform(p: Poly, clusters: Mapping[str, int]) -> bool:
     """Whether a value does not depend on the CTA's rank. `clusters`: CTAs along each clustered axis."""
-    return _is_uniform(p, clusters) or _is_uniform(plain(p), clusters)
+    return _is_uniform(p, clusters) or _is_uniform(plain(p), clusters) or _is_proven(p, tuple(clusters.items()))
 
 
 def uniformly_positive(p: Poly, clusters: Mapping[str, int]) -> bool:
@@ -32,6 +37,41 @@ def divided(p: Poly, clusters: Mapping[str, int]) -> tuple[int, bool] | None:
             if _rank_is_cut_off(Atom("//", (q, Poly.constant(d))), clusters):
                 return d, holds
     return None
+
+
+@cache
+def _is_proven(p: Poly, clusters: tuple[tuple[str, int], ...]) -> bool:
+    """Whether the numbers of all ranks are equal by cases, where one axis alone plays a part: m is `c*q + rank`."""
+    axes = [(a, ctas) for a, ctas in clusters if a in _leaves(p)]
+    if len(axes) != 1 or axes[0][1] > MOST_RANKS or not p.integral:
+        return False
+    ((axis, ctas),) = axes
+    whole = Poly.atom(WHOLE) * Poly.constant(ctas)
+    first, *others = (_with(p, axis, whole + Poly.constant(rank)) for rank in range(ctas))
+    return all(is_zero(q - first, Known({WHOLE: Interval(0)})) for q in others)
+
+
+def _leaves(p: Poly) -> set[str]:
+    found: set[str] = set()
+    for monomial, _ in p.terms:
+        for atom, _power in monomial:
+            found |= {atom.head} if not atom.args else set()
+            found |= {n for a in atom.args if isinstance(a, Poly) for n in _leaves(a)}
+    return found
+
+
+def _with(p: Poly, name: str, value: Poly) -> Poly:
+    """A form with a value for a name."""
+    total = Poly.constant(0)
+    for monomial, c in p.terms:
+        product = Poly.constant(c)
+        for atom, power in monomial:
+            args = tuple(_with(a, name, value) if isinstance(a, Poly) else a for a in atom.args)
+            part = made(atom.head, args) if args else value if atom.head == name else Poly.atom(atom.head)
+            for _ in range(power):
+                product = product * part
+        total = total + product
+    return total
 
 
 def _is_uniform(p: Poly, clusters: Mapping[str, int]) -> bool:

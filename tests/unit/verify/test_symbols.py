@@ -86,6 +86,9 @@ def test_a_value_of_the_cluster_is_one_for_its_ctas(tmp_path: Path, element: str
         ("max(m // 2, m // 6)", True),
         ("m % 2", False),
         ("m - m % 2", True),
+        ("max(m, m + 1 - 2*(m % 2))", True),
+        ("min(m, m + 1 - 2*(m % 2))", True),
+        ("max(m, m + 2 - 2*(m % 2))", False),
         ("(m + 1) - (m + 1) % 2", False),
         ("m // k", False),
     ],
@@ -94,7 +97,7 @@ def test_values_that_are_uniform_in_a_cluster(e: str, same: bool) -> None:
     p = canonical(parse_expr(e, Span.start()), {})
     assert uniform(p, {"m": 2}) is same
     for q, n in ((0, 0), (1, 1), (5, 7)):  # the same by plain arithmetic
-        values = [eval(e, {"max": max}, {"m": 2 * q + r, "n": n, "k": 3}) for r in (0, 1)]
+        values = [eval(e, {"max": max, "min": min}, {"m": 2 * q + r, "n": n, "k": 3}) for r in (0, 1)]
         assert values[0] == values[1] or not same
 
 
