@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import cache
 from math import lcm
 
 from tsgen.model.algebra import canonical, rebuild, substitute
@@ -127,6 +128,7 @@ def _branch(e: IfElse, known: Mapping[str, Interval], env: Env) -> Expr:
     return e
 
 
+@cache
 def counted(p: Poly) -> Poly:
     """The number of trips that a bound gives, without what cannot matter to it: a limit at zero or below it, and
     remainders that cancel (`n - n % 2` is `2*(n // 2)`)."""
