@@ -74,7 +74,7 @@ def rebuilt(p: Poly, f: Callable[[Atom], Poly]) -> Poly:
     for monomial, c in p.terms:
         product = Poly.constant(c)
         for atom, power in monomial:
-            new = f(atom) if atom.args else Poly.of({((atom, 1),): Fraction(1)})
+            new = f(atom)
             for _ in range(power):
                 product = product * new
         total = total + product
@@ -134,7 +134,7 @@ def _cases(p: Poly, given: Given, depth: int = 0) -> Iterator[tuple[Poly, Given]
         raise TooMany
     for value, conditions in _outcomes(atom):
         if not any(c.value is not None and c.value < 0 for c in conditions):
-            yield from _cases(_replaced(p, atom, value), (*given, *conditions), depth + 1)
+            yield from _cases(replaced(p, atom, value), (*given, *conditions), depth + 1)
 
 
 def _choices(p: Poly) -> Iterator[Atom]:
@@ -148,11 +148,13 @@ def _choices(p: Poly) -> Iterator[Atom]:
                 yield atom
 
 
-def _replaced(p: Poly, atom: Atom, value: Poly) -> Poly:
+def replaced(p: Poly, atom: Atom, value: Poly) -> Poly:
+    """The form with a value for an atom, wherever it stands."""
+
     def new(a: Atom) -> Poly:
         if a == atom:
             return value
-        return made(a.head, tuple(_replaced(x, atom, value) if isinstance(x, Poly) else x for x in a.args))
+        return made(a.head, tuple(replaced(x, atom, value) if isinstance(x, Poly) else x for x in a.args))
 
     return rebuilt(p, new)
 

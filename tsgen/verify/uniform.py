@@ -12,7 +12,7 @@ from math import gcd
 
 from tsgen.model.bounds import Interval
 from tsgen.model.poly import Atom, Monomial, Poly
-from tsgen.verify.cases import Known, is_zero, made, plain
+from tsgen.verify.cases import Known, is_zero, plain, replaced
 
 MOST_RANKS = 16
 WHOLE = "cluster "  # of an axis: no name of a spec, it ends in a blank
@@ -47,7 +47,7 @@ def _is_proven(p: Poly, clusters: tuple[tuple[str, int], ...]) -> bool:
         return False
     ((axis, ctas),) = axes
     whole = Poly.atom(WHOLE) * Poly.constant(ctas)
-    first, *others = (_with(p, axis, whole + Poly.constant(rank)) for rank in range(ctas))
+    first, *others = (replaced(p, Atom(axis), whole + Poly.constant(rank)) for rank in range(ctas))
     return all(is_zero(q - first, Known({WHOLE: Interval(0)})) for q in others)
 
 
@@ -58,20 +58,6 @@ def _leaves(p: Poly) -> set[str]:
             found |= {atom.head} if not atom.args else set()
             found |= {n for a in atom.args if isinstance(a, Poly) for n in _leaves(a)}
     return found
-
-
-def _with(p: Poly, name: str, value: Poly) -> Poly:
-    """A form with a value for a name."""
-    total = Poly.constant(0)
-    for monomial, c in p.terms:
-        product = Poly.constant(c)
-        for atom, power in monomial:
-            args = tuple(_with(a, name, value) if isinstance(a, Poly) else a for a in atom.args)
-            part = made(atom.head, args) if args else value if atom.head == name else Poly.atom(atom.head)
-            for _ in range(power):
-                product = product * part
-        total = total + product
-    return total
 
 
 def _is_uniform(p: Poly, clusters: Mapping[str, int]) -> bool:
