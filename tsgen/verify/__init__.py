@@ -41,7 +41,7 @@ _CAUSES = tuple(
     for c in m.CAUSES
 )
 _OTHERS = tuple(
-    c for m in (roles, graph, nbytes, barriers, clusters, memory, warps, registers, tiles, strides) for c in m.CHECKS
+    c for m in (roles, graph, barriers, clusters, memory, warps, registers, tiles, strides) for c in m.CHECKS
 )
 
 

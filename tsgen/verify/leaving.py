@@ -8,6 +8,8 @@ last task has ended. A task that fills a ring which tensor cores release waits a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
 
 from tsgen.derive.spread import REGISTERS, engine_of, role_only
 from tsgen.model.kernel import Kernel, Task, Work
@@ -21,13 +23,16 @@ _MOVES = ("tmem_load", "tmem_store")
 
 def in_flight(system: System, agents: list[int], st: State) -> Problem | None:
     """An access by a tensor core, or to tensor memory, that may still be under way when its memory goes."""
+    known: dict[tuple[int, ...], int] = {}  # what agents know together
     for cell, records in enumerate(st.cells):
         for r in records:
             if r.engine not in _ENGINES or r.spread in REGISTERS or r.agent not in agents:
                 continue
             freed = cell in system.freed
-            last = system.freeing[r.agent] if freed else range(len(system.agents))
-            if last and not any(mask & r.token for mask in _known(system, st, last)):
+            last = system.freeing[r.agent] if freed else tuple(range(len(system.agents)))
+            if last not in known:
+                known[last] = reduce(or_, _known(system, st, last), 0)
+            if last and not known[last] & r.token:
                 return Problem("unfreed" if freed else "unread", r.agent, r.ref, data=(r.engine, r.write))
     return None
 
@@ -54,7 +59,23 @@ def note_freeing(system: System) -> None:
         for i, f in enumerate(fields)
         if f.resource in kernel.resources and kernel.resources[f.resource].kind == "tmem"
     }
+    system.drained = _drained(system)
     system.freed = frozenset(c for c, f in enumerate(system.cell_field) if f in tmem) if movers else frozenset()
+
+
+def _drained(system: System) -> list[tuple[int, ...]]:
+    """By agent: the barriers of stages that tensor cores release and that it acquires."""
+    released = {
+        base + stage
+        for agent in system.agents
+        for ins in agent.code
+        if ins[0] == ARRIVE and ins[6] == CARRY_UMMA
+        for base in ins[1]
+        for stage in range(ins[3])
+    }
+    acquires = [[i for i in agent.code if i[0] == WAIT and i[5]] for agent in system.agents]  # the lag is 1
+    stages = [{b for i in found for b in range(i[1], i[1] + i[3])} for found in acquires]
+    return [tuple(sorted(mine & released)) for mine in stages]
 
 
 def _moves(kernel: Kernel, task: Task) -> bool:
@@ -71,19 +92,9 @@ def _will_move(kernel: Kernel, work: Work) -> bool:
 
 def _known(system: System, st: State, agents: Iterable[int]) -> Iterator[int]:
     """What agents know at their end: each by itself, and from the releases of tensor cores that it waits for."""
-    released = {
-        base + stage
-        for agent in system.agents
-        for ins in agent.code
-        if ins[0] == ARRIVE and ins[6] == CARRY_UMMA
-        for base in ins[1]
-        for stage in range(ins[3])
-    }
     for a in agents:
         yield st.known[a]
-        for ins in system.agents[a].code:
-            if ins[0] == WAIT and ins[5]:  # an acquire: the lag is 1
-                yield from (st.last[b] for b in range(ins[1], ins[1] + ins[3]) if b in released)
+        yield from (st.last[b] for b in system.drained[a])
 
 
 __all__ = ["in_flight", "note_freeing", "untold"]

@@ -248,6 +248,7 @@ class System:
     fixed_rings: frozenset[int] = frozenset()  # rings whose stages are not interchangeable: their bytes are shared
     freed: frozenset[int] = frozenset()  # cells of tensor memory
     freeing: list[tuple[int, ...]] = field(default_factory=list)  # by agent: who frees the tensor memory it touches
+    drained: list[tuple[int, ...]] = field(default_factory=list)  # by agent: barriers that MMAs release and it acquires
     read_cells: frozenset[int] = frozenset()  # cells of which a read wants to know whether they were written
     turning: dict[int, int] = field(default_factory=dict)  # cell -> ring, where each turn of the ring writes anew
     boxes: list[Box] = field(default_factory=lambda: [()])

@@ -175,5 +175,4 @@ def _row_bits(kernel: Kernel, ref: Ref, env: Env) -> int | None:
     return n * bits(kernel, tensor.dtype) if isinstance(n, int) else None
 
 
-CAUSES = (byte_count, bytes_differ, bytes_per_warp, bytes_of_nobody)
-CHECKS = (box_row,)
+CAUSES = (byte_count, bytes_differ, bytes_per_warp, bytes_of_nobody, box_row)  # what no TMA can copy is not run
